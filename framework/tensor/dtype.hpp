@@ -1,0 +1,50 @@
+// Room tensor: what a block of numbers is (type, shape, strides, memory space), free of Kokkos headers.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace kvant {
+
+/// The storage types. The fp8 variant is part of the type everywhere: OCP (e4m3fn, e5m2) and FNUZ are never mixed.
+enum class DType : uint8_t { f32, bf16, f16, i8, u8, i32, e4m3fn, e5m2 };
+
+/// bfloat16 as storage only: arithmetic is in f32 (see numerics/bf16.hpp for the conversions).
+struct bf16_t {
+  uint16_t bits;
+};
+
+constexpr std::size_t size_of(DType t) {
+  switch (t) {
+    case DType::f32:
+    case DType::i32: return 4;
+    case DType::bf16:
+    case DType::f16: return 2;
+    default: return 1;
+  }
+}
+
+constexpr std::string_view name_of(DType t) {
+  switch (t) {
+    case DType::f32: return "float32";
+    case DType::bf16: return "bfloat16";
+    case DType::f16: return "float16";
+    case DType::i8: return "int8";
+    case DType::u8: return "uint8";
+    case DType::i32: return "int32";
+    case DType::e4m3fn: return "float8_e4m3fn";
+    case DType::e5m2: return "float8_e5m2";
+  }
+  return "?";
+}
+
+template <class T>
+struct DTypeOf;
+template <> struct DTypeOf<float> { static constexpr DType value = DType::f32; };
+template <> struct DTypeOf<bf16_t> { static constexpr DType value = DType::bf16; };
+template <> struct DTypeOf<int8_t> { static constexpr DType value = DType::i8; };
+template <> struct DTypeOf<uint8_t> { static constexpr DType value = DType::u8; };
+template <> struct DTypeOf<int32_t> { static constexpr DType value = DType::i32; };
+
+}  // namespace kvant
