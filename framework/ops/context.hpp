@@ -1,0 +1,27 @@
+// Room ops: the one seam between a model and the arithmetic that its products run in. A model owns MatmulSites; what is
+// bound to a site (plain, or quantized by a plan) is none of its business.
+// This header: what every call of a step carries.
+#pragma once
+
+#include <cstdint>
+
+namespace kvant {
+
+struct Exec;
+class Arena;
+
+/// train: forward that will be differentiated. eval: forward alone. replay: the forward run again inside backward
+/// (activation recompute): it must give the bits of the first pass and records nothing (no counts, no histories).
+enum class Phase : uint8_t { train, eval, replay };
+
+struct StepContext {
+  const Exec& exec;
+  Arena& arena;         ///< saved activations, payloads and workspace of this step (a stack)
+  Arena& state;         ///< what outlives the step: packed weights, rounded copies; only grows, and only in the first step
+  int64_t step = 0;     ///< optimizer step, from 0
+  int64_t micro_batch = 0;
+  uint64_t seed = 0;
+  Phase phase = Phase::train;
+};
+
+}  // namespace kvant
