@@ -1,0 +1,135 @@
+# Finds everything of dependencies.txt. What is missing is named in one list, with the package names of Debian, Spack and
+# the upstream project; as a probe (KVANT_PROBE) it prints only the names.
+get_filename_component(KVANT_SOURCE_ROOT "${CMAKE_CURRENT_LIST_DIR}/../.." ABSOLUTE)
+set(KVANT_PRIVATE_PREFIX "${KVANT_SOURCE_ROOT}/.deps/kokkos")
+set(KVANT_MISSING "")
+
+set(CMAKE_THREAD_PREFER_PTHREAD ON)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(PkgConfig QUIET)
+if(NOT PkgConfig_FOUND)
+  list(APPEND KVANT_MISSING pkg-config)
+endif()
+
+# Kokkos: the one that the user names and no other; else what find_package sees; else the private prefix of ./kvant setup.
+if(DEFINED Kokkos_ROOT)
+  set(kvant_kokkos_root "${Kokkos_ROOT}")
+elseif(DEFINED ENV{Kokkos_ROOT})
+  set(kvant_kokkos_root "$ENV{Kokkos_ROOT}")
+else()
+  set(kvant_kokkos_root "")
+endif()
+if(kvant_kokkos_root)
+  find_package(Kokkos 4.6 QUIET CONFIG PATHS "${kvant_kokkos_root}" NO_DEFAULT_PATH)
+else()
+  find_package(Kokkos 4.6 QUIET CONFIG)
+  if(NOT Kokkos_FOUND)
+    find_package(Kokkos 4.6 QUIET CONFIG PATHS "${KVANT_PRIVATE_PREFIX}" NO_DEFAULT_PATH)
+  endif()
+endif()
+if(Kokkos_FOUND)
+  message(STATUS "Kokkos ${Kokkos_VERSION} (${Kokkos_DEVICES}) in ${Kokkos_DIR}")
+else()
+  list(APPEND KVANT_MISSING Kokkos)
+endif()
+
+# Kokkos Kernels: a real one, or the headers of the private prefix, which come without a library (their few BLAS entry
+# points are then ours: KVANT_KOKKOSKERNELS_HEADER_ONLY).
+set(KVANT_KOKKOSKERNELS_HEADER_ONLY 0)
+find_package(KokkosKernels QUIET CONFIG HINTS "${kvant_kokkos_root}")
+if(NOT KokkosKernels_FOUND)
+  if(EXISTS "${KVANT_PRIVATE_PREFIX}/include/trilinos/KokkosBlas.hpp" AND NOT kvant_kokkos_root)
+    add_library(kvant_kokkoskernels INTERFACE IMPORTED)
+    set_target_properties(kvant_kokkoskernels PROPERTIES
+      INTERFACE_INCLUDE_DIRECTORIES "${KVANT_PRIVATE_PREFIX}/include/trilinos"
+      INTERFACE_COMPILE_DEFINITIONS KVANT_KOKKOSKERNELS_HEADER_ONLY=1)
+    add_library(Kokkos::kokkoskernels ALIAS kvant_kokkoskernels)
+    set(KVANT_KOKKOSKERNELS_HEADER_ONLY 1)
+  else()
+    list(APPEND KVANT_MISSING KokkosKernels)
+  endif()
+endif()
+
+set(MPI_CXX_SKIP_MPICXX ON)
+set(MPI_DETERMINE_LIBRARY_VERSION ON)
+find_package(MPI 3.1 QUIET COMPONENTS CXX)
+if(NOT MPI_CXX_FOUND)
+  list(APPEND KVANT_MISSING MPI)
+endif()
+
+# OpenBLAS unless the user names another vendor: FindBLAS alone would be content with the slow reference library.
+if(NOT BLA_VENDOR)
+  set(BLA_VENDOR OpenBLAS)
+endif()
+find_package(BLAS QUIET)
+if(NOT BLAS_FOUND)
+  list(APPEND KVANT_MISSING BLAS)
+endif()
+
+foreach(name IN ITEMS tomlplusplus nlohmann_json CLI11 spdlog fmt benchmark)
+  find_package(${name} QUIET CONFIG)
+  if(NOT ${name}_FOUND)
+    list(APPEND KVANT_MISSING ${name})
+  endif()
+endforeach()
+find_package(Catch2 3 QUIET CONFIG)
+if(NOT Catch2_FOUND)
+  list(APPEND KVANT_MISSING Catch2)
+endif()
+
+# Not by pkg-config: Debian's file asks for the development package of protobuf, which using the library does not need.
+find_library(KVANT_SENTENCEPIECE_LIBRARY sentencepiece)
+find_path(KVANT_SENTENCEPIECE_INCLUDE sentencepiece_processor.h)
+if(KVANT_SENTENCEPIECE_LIBRARY AND KVANT_SENTENCEPIECE_INCLUDE)
+  add_library(kvant_sentencepiece INTERFACE IMPORTED)
+  set_target_properties(kvant_sentencepiece PROPERTIES
+    INTERFACE_INCLUDE_DIRECTORIES "${KVANT_SENTENCEPIECE_INCLUDE}" INTERFACE_LINK_LIBRARIES "${KVANT_SENTENCEPIECE_LIBRARY}")
+else()
+  list(APPEND KVANT_MISSING SentencePiece)
+endif()
+
+if(PkgConfig_FOUND)
+  pkg_check_modules(PCRE2 QUIET IMPORTED_TARGET libpcre2-8)
+  if(NOT PCRE2_FOUND)
+    list(APPEND KVANT_MISSING PCRE2)
+  endif()
+endif()
+
+if(KVANT_PROBE)
+  foreach(name IN LISTS KVANT_MISSING)
+    message(STATUS "kvant-missing: ${name}")
+  endforeach()
+  return()
+endif()
+
+if(KVANT_MISSING)
+  file(STRINGS "${CMAKE_CURRENT_LIST_DIR}/dependencies.txt" kvant_table REGEX "^[^#]")
+  set(kvant_text "These are missing (name: Debian | Spack | upstream):\n")
+  foreach(name IN LISTS KVANT_MISSING)
+    foreach(line IN LISTS kvant_table)
+      if(line MATCHES "^${name}\\|([^|]*)\\|([^|]*)\\|(.*)$")
+        string(APPEND kvant_text "  ${name}: ${CMAKE_MATCH_1} | ${CMAKE_MATCH_2} | ${CMAKE_MATCH_3}\n")
+      endif()
+    endforeach()
+  endforeach()
+  message(FATAL_ERROR "${kvant_text}On Debian as root, ./kvant setup gets them; elsewhere set Kokkos_ROOT and CMAKE_PREFIX_PATH or load modules.")
+endif()
+
+# One Kokkos in the process: a static one would give libkvant and every plugin a copy of their own.
+get_target_property(kvant_kokkos_type Kokkos::kokkoscore TYPE)
+if(NOT kvant_kokkos_type STREQUAL "SHARED_LIBRARY")
+  message(FATAL_ERROR "The Kokkos in ${Kokkos_DIR} is a static library (Kokkos::kokkoscore is ${kvant_kokkos_type}); Kvant and its plugins must share one: "
+    "build Kokkos with -DBUILD_SHARED_LIBS=ON (Spack: kokkos +shared).")
+endif()
+if(KVANT_REQUIRE_BACKEND AND NOT KVANT_REQUIRE_BACKEND IN_LIST Kokkos_DEVICES)
+  message(FATAL_ERROR "KVANT_REQUIRE_BACKEND is ${KVANT_REQUIRE_BACKEND}, but the Kokkos in ${Kokkos_DIR} has ${Kokkos_DEVICES}: "
+    "set Kokkos_ROOT to one that was built with Kokkos_ENABLE_${KVANT_REQUIRE_BACKEND}=ON.")
+endif()
+set(KVANT_DEVICE_BUILD OFF)
+if("CUDA" IN_LIST Kokkos_DEVICES OR "HIP" IN_LIST Kokkos_DEVICES)
+  set(KVANT_DEVICE_BUILD ON)
+endif()
+
+# "Open MPI v5.0.7, package: …" → "Open MPI v5.0.7"; part of what a plugin must share with the program.
+string(REGEX REPLACE "[,\n].*$" "" KVANT_MPI_NAME "${MPI_CXX_LIBRARY_VERSION_STRING}")
