@@ -1,9 +1,11 @@
-// What a kernel does with the tensor it is given for its result. The gradient law of the house: parameter gradients
-// accumulate; an activation gradient is overwritten by its first writer and accumulated by the rest, and the call says which.
+// How a result is stored: the gradient law says that an activation gradient is overwritten by its first writer and
+// accumulated by the rest, so every operation with a result says which.
 #pragma once
+
+#include <cstdint>
 
 namespace kvant {
 
-enum class Write { overwrite, accumulate };
+enum class Write : uint8_t { overwrite, accumulate };
 
 }  // namespace kvant

@@ -1,0 +1,67 @@
+// Products of codes with scales: what a quantized matmul runs on.
+//
+//   c[i,j] (+)= (acc[i,j] · s_lhs[i]) · s_rhs[j],   acc = sum over the contracted axis of codes · codes
+//
+// in exactly this order of multiplications; a scale that is not given is not multiplied. int8 by int8 is integer
+// arithmetic with an int32 sum (exact, -128 included; the contracted axis is at most 131071 long, so that it cannot
+// overflow) by the micro-kernels of kernels/isa/. Every other pair of types is decoded to f32, a block at a time, and
+// multiplied by the f32 GEMM: the CPUs and the portable body have no fp8 arithmetic, so fp8 is emulated there.
+#pragma once
+
+#include "kernels/isa/isa.hpp"
+#include "tensor/arena.hpp"
+#include "tensor/tensor.hpp"
+#include "tensor/write.hpp"
+
+#include <cstddef>
+
+namespace kvant {
+
+struct Exec;
+
+inline constexpr int64_t max_int8_contraction = 131071;  ///< 2^31 - 1 over (-128)^2
+
+/// The codes of a right-hand operand in the order in which the int8 micro-kernel reads them. Memory is the caller's.
+struct PackedOperand {
+  void* data = nullptr;  ///< on a 64-byte boundary, packed_bytes() long
+  std::size_t bytes = 0;
+  Isa isa = Isa::portable;  ///< whose order it is; a GEMM that runs another refuses
+  int64_t groups = 1, contracted = 0, columns = 0;
+};
+
+struct ScaledOperand {
+  /// i8, e4m3fn, e5m2, bf16 or f32 (codes already decoded by a plugin's format), rank 2, or 3 for the weights of groups.
+  TensorView codes;
+  /// As in gemm: lhs [m,k] (trans: [k,m]); rhs [k,n] (trans: [n,k]); rhs of groups [G,k,n] (trans: [G,n,k]).
+  bool trans = false;
+  /// f32, dense. Empty: none; 1 element: one for the tensor; else one per index of the axis that is not contracted
+  /// (rhs of groups: [G,n] or [n]).
+  TensorView scale;
+  /// Right-hand operand only, and only for int8 by int8: what pack() made of `codes` (whose data may then be null; type
+  /// and shape still count). Null: packed in the workspace during the call.
+  const PackedOperand* packed = nullptr;
+};
+
+/// c [m,n], f32 or bf16 (rounded to nearest even after the scales).
+void scaled_gemm(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand& rhs, const TensorView& c, Write mode,
+                 Arena& workspace);
+
+/// The rows of lhs [R,k] are grouped as in kernels/grouped_gemm.hpp; rhs [G,k,n]; c [R,n].
+void scaled_grouped_gemm(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand& rhs, const TensorView& offsets,
+                         const TensorView& c, Write mode, Arena& workspace);
+
+/// dw[g] (+)= (lhs[rows of g]^T · rhs[rows of g] · s_lhs[i]) · s_rhs[j]: lhs [R,k], rhs [R,n] (both stored with the
+/// contracted rows first: `trans` is not looked at), dw [G,k,n]; s_lhs empty, 1 or [k]; s_rhs empty, 1, [n] or [G,n].
+void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand& rhs,
+                               const TensorView& offsets, const TensorView& dw, Write mode, Arena& workspace);
+
+/// Bytes that pack() writes for an operand of this type and stored shape ([k,n], [G,k,n], trans: [n,k], [G,n,k]).
+/// 0 for types that are not packed (all but i8): their GEMM decodes them as it goes.
+std::size_t packed_bytes(DType dtype, const Shape& stored, bool trans);
+
+/// Packs int8 `codes` as a right-hand operand, once for all the GEMMs of a step: trans = false for the forward product,
+/// trans = true for the product with the transposed matrix (dgrad). packed.data and packed.bytes are given by the caller,
+/// the rest is filled in.
+void pack(const Exec& exec, const TensorView& codes, bool trans, PackedOperand& packed);
+
+}  // namespace kvant
