@@ -9,6 +9,8 @@
 #include "tensor/tensor.hpp"
 #include "tensor/write.hpp"
 
+#include <string>
+
 namespace kvant {
 
 struct Exec;
