@@ -4,11 +4,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
 
 namespace kvant {
 
 struct Exec;
+struct TensorView;
 class Arena;
+
+/// Sees what a layer has just computed: (name, tensor). For `kvant verify` and for naming the first tensor that is not finite;
+/// absent in an ordinary step.
+using Tap = std::function<void(const std::string&, const TensorView&)>;
 
 /// train: forward that will be differentiated. eval: forward alone. replay: the forward run again inside backward
 /// (activation recompute): it must give the bits of the first pass and records nothing (no counts, no histories).
@@ -22,6 +29,11 @@ struct StepContext {
   int64_t micro_batch = 0;
   uint64_t seed = 0;
   Phase phase = Phase::train;
+  const Tap* tap = nullptr;
+
+  void show(const std::string& name, const TensorView& tensor) const {
+    if (tap != nullptr) (*tap)(name, tensor);
+  }
 };
 
 }  // namespace kvant

@@ -25,6 +25,7 @@ struct MatmulSite {
   int64_t k = 0, n = 0;
   int64_t groups = 0;          ///< experts of a grouped site
   double rows_per_token = 1;   ///< routed experts: top-k; others 1
+  DType compute = DType::f32;  ///< type the weight is rounded to before a plain product (the model's dtype; f32 for a router in f32)
   WeightRef weight;
   std::unique_ptr<MatmulOp> bound;  ///< the plain op until a plan binds another
 

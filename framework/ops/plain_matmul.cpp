@@ -15,7 +15,7 @@ class PlainMatmul final : public MatmulOp {
   explicit PlainMatmul(const MatmulSite& site) : site_(site) {}
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
-    const TensorView w = weight(ctx, x.tensor.dtype);
+    const TensorView w = weight(ctx, site_.compute);
     if (groups.grouped())
       grouped_gemm(ctx.exec, false, x.tensor, w, groups.offsets, y, mode, ctx.arena);
     else
@@ -24,7 +24,7 @@ class PlainMatmul final : public MatmulOp {
 
   void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx,
                 Write dx_mode) override {
-    const TensorView w = weight(ctx, x.tensor.dtype);
+    const TensorView w = weight(ctx, site_.compute);
     const TensorView dw = shaped(*site_.weight.gradient);
     if (groups.grouped()) {
       if (!dx.empty()) grouped_gemm(ctx.exec, true, dy, w, groups.offsets, dx, dx_mode, ctx.arena);
@@ -46,7 +46,7 @@ class PlainMatmul final : public MatmulOp {
     if (compute == DType::f32) return master;
     if (rounded_.data == nullptr) rounded_ = ctx.state.allocate(compute, master.shape);
     if (epoch_ != *site_.weight.epoch) {
-      cast(ctx.exec, master, rounded_);
+      copy(ctx.exec, master, rounded_);
       epoch_ = *site_.weight.epoch;
     }
     return rounded_;

@@ -1,5 +1,5 @@
-// The unquantized op: f32 product of the operand and the weight, the weight rounded to the operand's type first when that is
-// bfloat16 (MaxText: kernels are cast to dtype before the product).
+// The unquantized op: f32 product of the operand and the weight, the weight rounded to the site's compute type first when that
+// is bfloat16 (MaxText: kernels are cast to dtype before the product).
 #pragma once
 
 #include "ops/matmul_op.hpp"
