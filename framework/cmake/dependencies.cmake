@@ -131,5 +131,9 @@ if("CUDA" IN_LIST Kokkos_DEVICES OR "HIP" IN_LIST Kokkos_DEVICES)
   set(KVANT_DEVICE_BUILD ON)
 endif()
 
-# "Open MPI v5.0.7, package: …" → "Open MPI v5.0.7"; part of what a plugin must share with the program.
-string(REGEX REPLACE "[,\n].*$" "" KVANT_MPI_NAME "${MPI_CXX_LIBRARY_VERSION_STRING}")
+# "Open MPI v5.0.7, package: …" → "openmpi5": implementation and major version, part of what a plugin shares with the program.
+string(REGEX MATCH "^([^0-9:,\n]*[^0-9:,\n v])(:| v| )[^0-9]*([0-9]+)" kvant_mpi_version "${MPI_CXX_LIBRARY_VERSION_STRING}")
+set(kvant_mpi_major "${CMAKE_MATCH_3}")
+string(REGEX REPLACE "Version|[^A-Za-z]" "" kvant_mpi_name "${CMAKE_MATCH_1}")
+string(TOLOWER "${kvant_mpi_name}${kvant_mpi_major}" KVANT_MPI)
+message(STATUS "MPI: ${KVANT_MPI}")

@@ -16,6 +16,7 @@ add_library(kvant_flags INTERFACE)
 # Results must not move: no -ffast-math, and no contraction of a*b+c that the compiler chooses loop by loop (an inlined and
 # a separate copy of one function would differ in the last bit). Neither of the other two changes a result.
 target_compile_options(kvant_flags INTERFACE -ffp-contract=off -fno-math-errno)
+target_compile_definitions(kvant_flags INTERFACE KVANT_MPI="${KVANT_MPI}")  # for the fingerprint (plugin/fingerprint.hpp)
 if(KVANT_FPE)
   target_compile_definitions(kvant_flags INTERFACE KVANT_FPE=1)
 else()
