@@ -122,11 +122,14 @@ struct QuantSettings {
 struct DataSettings {
   std::string dataset_type = "text";   ///< text | synthetic
   std::string dataset_name;            ///< text that set-up fetches, by name ("gcide"); excludes dataset_path
-  std::vector<std::string> dataset_path;  ///< text files, read in this order; relative to the file that names them
+  std::vector<std::string> dataset_path;  ///< text files or folders, read in this order; relative to the file that names them
+  std::string document_separator = "entry";  ///< where a document ends: entry | blank_line | file (data/documents.hpp)
   std::string tokenizer_type = "bytes";   ///< bytes | sentencepiece
   std::string tokenizer_path;             ///< the SentencePiece model; relative to the file that names it
-  bool packing = true;
-  double eval_fraction = 0.01;  ///< tail of the text that training never sees
+  bool packing = true;                     ///< several documents a row; false = one a row, padded
+  std::string packing_type = "first_fit";  ///< first_fit | concat_then_split (data/packing.hpp); read where packing is true
+  int64_t max_segments_per_seq = -1;       ///< documents in one row; -1 = no limit
+  double eval_fraction = 0.01;  ///< share of the documents that training never sees, drawn by data_shuffle_seed; 0 = none
   int64_t global_batch_size = 0;      ///< sequences of one optimizer step over all ranks and micro-batches; 0 = not given
   int64_t per_device_batch_size = 0;  ///< sequences of one micro-batch on one rank; 0 = not given
   int64_t gradient_accumulation_steps = 1;
