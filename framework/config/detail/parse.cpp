@@ -1,0 +1,179 @@
+// The only file that knows toml++.
+#include <toml++/toml.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "base/error.hpp"
+#include "config/detail/node.hpp"
+
+namespace kvant::config::detail {
+namespace {
+
+Place place_in(const std::string& file, const toml::source_position& position) {
+  return {file, static_cast<int>(position.line), static_cast<int>(position.column)};
+}
+
+template <class Date>
+std::string text_of(const Date& date) {
+  std::ostringstream out;
+  out << date;
+  return out.str();
+}
+
+Node convert(const toml::node& from, const std::string& file) {
+  Node to;
+  to.place = to.key_place = place_in(file, from.source().begin);
+  if (const auto* table = from.as_table()) {
+    to.kind = Kind::table;
+    for (const auto& [key, value] : *table) {
+      Node child = convert(value, file);
+      child.key_place = place_in(file, key.source().begin);
+      to.entries.emplace_back(std::string(key.str()), std::move(child));
+    }
+  } else if (const auto* array = from.as_array()) {
+    to.kind = Kind::array;
+    for (const auto& item : *array) to.items.push_back(convert(item, file));
+  } else if (const auto* boolean = from.as_boolean()) {
+    to.kind = Kind::boolean;
+    to.boolean = boolean->get();
+  } else if (const auto* integer = from.as_integer()) {
+    to.kind = Kind::integer;
+    to.integer = integer->get();
+  } else if (const auto* real = from.as_floating_point()) {
+    to.kind = Kind::real;
+    to.real = real->get();
+  } else if (const auto* string = from.as_string()) {
+    to.kind = Kind::string;
+    to.string = string->get();
+  } else {
+    to.kind = Kind::date;
+    if (const auto* date = from.as_date()) to.string = text_of(date->get());
+    if (const auto* time = from.as_time()) to.string = text_of(time->get());
+    if (const auto* date_time = from.as_date_time()) to.string = text_of(date_time->get());
+  }
+  return to;
+}
+
+std::string slurp(const std::string& file, const Place* named_by) {
+  const std::string by = named_by == nullptr ? std::string() : fmt::format(" ({} extends it)", to_string(*named_by));
+  std::error_code ignored;
+  if (!std::filesystem::exists(file, ignored)) refuse("there is no configuration file {}{}", file, by);
+  if (std::filesystem::is_directory(file, ignored))
+    refuse("{} is a folder, but a configuration is a TOML file{}", file, by);
+  std::ifstream in(file, std::ios::binary);
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (!in) refuse("the configuration file {} cannot be read{}", file, by);
+  return text.str();
+}
+
+/// `chain`: canonical names of the files that are being read, outermost first.
+Node layer(const std::string& text, const std::string& name, std::vector<std::string>& chain) {
+  Node top = parse_text(text, name);
+  const Node* extends = top.find("extends");
+  if (extends == nullptr) return top;
+  if (extends->kind != Kind::string)
+    refuse("{}: extends names one file, so it is a string; found {}", to_string(extends->place), describe(*extends));
+
+  namespace fs = std::filesystem;
+  const std::string base_name = (fs::path(name).parent_path() / extends->string).lexically_normal().string();
+  const std::string base_text = slurp(base_name, &extends->place);
+  const std::string identity = fs::weakly_canonical(base_name).string();
+  for (const std::string& seen : chain)
+    if (seen == identity) {
+      std::string path;
+      for (const std::string& file : chain) path += file + " -> ";
+      refuse("{}: files extend one another in a circle: {}{}", to_string(extends->place), path, identity);
+    }
+  chain.push_back(identity);
+  Node base = layer(base_text, base_name, chain);
+  chain.pop_back();
+
+  std::erase_if(top.entries, [](const auto& entry) { return entry.first == "extends"; });
+  lay_over(base, std::move(top));
+  return base;
+}
+
+/// Lines, quotes and brackets cannot be a bare word: who writes them means TOML, and its error is the right one.
+bool may_be_bare_word(const std::string& value) {
+  return value.empty() || std::string_view("[{\"'").find(value.front()) == std::string_view::npos;
+}
+
+void move_to(Node& node, const Place& place) {
+  node.place = node.key_place = place;
+  for (Node& item : node.items) move_to(item, place);
+  for (auto& entry : node.entries) move_to(entry.second, place);
+}
+
+/// The innermost value of "a.b.c = value".
+Node& innermost(Node& root, size_t depth) {
+  Node* node = &root;
+  for (size_t i = 0; i < depth; ++i) node = &node->entries.front().second;
+  return *node;
+}
+
+}  // namespace
+
+Node parse_text(const std::string& text, const std::string& name) {
+  try {
+    const toml::table table = toml::parse(std::string_view(text), std::string_view(name));
+    return convert(table, name);
+  } catch (const toml::parse_error& error) {
+    refuse("{}: this is not TOML: {}", to_string(place_in(name, error.source().begin)), error.description());
+  }
+}
+
+Node parse_text_with_layers(const std::string& text, const std::string& name) {
+  std::vector<std::string> chain{std::filesystem::weakly_canonical(name).string()};
+  return layer(text, name, chain);
+}
+
+Node parse_file_with_layers(const std::string& file) {
+  return parse_text_with_layers(slurp(file, nullptr), file);
+}
+
+Node parse_override(const std::string& text) {
+  const Place place{"--set " + text, 0, 0};
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    refuse("{}: an override is written section.key=value", to_string(place));
+  if (text.find('\n') != std::string::npos) refuse("{}: an override is one line", to_string(place));
+  const std::string key = text.substr(0, equals);
+  const std::string value = text.substr(equals + 1);
+
+  toml::table keys;
+  try {
+    keys = toml::parse(key + " = 0");
+  } catch (const toml::parse_error&) {
+    refuse("{}: '{}' is no key; an override is written section.key=value", to_string(place), key);
+  }
+  if (keys.empty()) refuse("{}: an override is written section.key=value", to_string(place));
+  Node root = convert(keys, place.file);
+  size_t depth = 0;
+  for (const Node* node = &root; node->kind == Kind::table; node = &node->entries.front().second) ++depth;
+  if (root.entries.front().first == "extends")
+    refuse("{}: only a file can extend another; give the other file instead", to_string(place));
+
+  Node& target = innermost(root, depth);
+  try {
+    const toml::table parsed = toml::parse("value = " + value);
+    target = convert(*parsed.get("value"), place.file);
+    // A '#' would cut the value short without a word.
+    if (value.find('#') != std::string::npos && target.kind != Kind::string && target.kind != Kind::array) {
+      target = Node{};
+      target.kind = Kind::string;
+      target.string = value;
+    }
+  } catch (const toml::parse_error& error) {
+    if (!may_be_bare_word(value)) refuse("{}: the value is not TOML: {}", to_string(place), error.description());
+    target = Node{};
+    target.kind = Kind::string;
+    target.string = value;
+  }
+  move_to(root, place);
+  return root;
+}
+
+}  // namespace kvant::config::detail
