@@ -19,6 +19,13 @@ inline constexpr uint32_t infinity_bits = 0x7f800000u;
 
 KVANT_FUNCTION constexpr bool is_nan_bits(uint32_t magnitude) { return magnitude > infinity_bits; }
 
+/// `yes` where the condition holds, else `no`: without a branch, so that the compiler neither sinks the computation of one side into a
+/// branch nor gives up on vector code for it (a conditional expression does both when floating-point traps are allowed for).
+KVANT_FUNCTION constexpr uint32_t select(bool condition, uint32_t yes, uint32_t no) {
+  const uint32_t mask = 0u - static_cast<uint32_t>(condition);
+  return no ^ ((no ^ yes) & mask);
+}
+
 /// 2^exponent for -126 <= exponent <= 127.
 constexpr float power_of_two(int exponent) { return float_of(static_cast<uint32_t>(exponent + 127) << 23); }
 
