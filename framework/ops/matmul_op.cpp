@@ -4,6 +4,8 @@ namespace kvant {
 
 MatmulOp::~MatmulOp() = default;
 
+DType MatmulOp::arithmetic(Arm) const { return DType::f32; }
+
 void MatmulOp::prepare(StepContext&, Operand&, const Groups&) {}
 
 Payload& Operand::add(uint32_t key) {

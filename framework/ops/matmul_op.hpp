@@ -52,9 +52,15 @@ struct Operand {
   Payload& add(uint32_t key);  ///< throws when full
 };
 
+enum class Arm : uint8_t { forward, dgrad, wgrad };
+
 class MatmulOp {
  public:
   virtual ~MatmulOp();
+
+  /// The type whose arithmetic runs this arm's multiplications: i8 for integer products, f32 for everything that is decoded
+  /// first. It is what the operation count of `sol` is divided by the peak of.
+  virtual DType arithmetic(Arm arm) const;
 
   /// Makes what forward and wgrad need of x, unless the operand carries it already. A plain op needs the tensor alone.
   virtual void prepare(StepContext& ctx, Operand& x, const Groups& groups);
