@@ -1,0 +1,46 @@
+// Scheme (plugin kind): what the configuration's `quantization = "name"` stands for: a list of rules and, if it brings a number format
+// of its own, the codec of that. A scheme never sees the model; the plan matches its rules with the sites.
+#pragma once
+
+#include "config/document.hpp"
+#include "config/settings.hpp"
+#include "plugin/registry.hpp"
+#include "quant/codec.hpp"
+#include "quant/rule.hpp"
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvant::quant {
+
+class Scheme {
+ public:
+  using PluginInterface = Scheme;
+  static constexpr plugin::Kind plugin_kind = plugin::Kind::scheme;
+  virtual ~Scheme();
+
+  /// One line for `kvant plugins` and the log.
+  virtual std::string description() const = 0;
+  /// The rules in order, from the settings of [quant] (whose `quantization` is the name under which this scheme was asked for).
+  /// Throws UsageError for a setting that it would otherwise ignore, saying what to use instead.
+  virtual std::vector<Rule> rules(const config::QuantSettings& settings) const = 0;
+
+  /// The codec of a qtype that the rules name, or null: one of Kvant's own (quant/codec.hpp).
+  virtual const Codec* codec(std::string_view qtype) const;
+  /// Takes the keys of [quant.plugins.<name>]. The default takes none, so that any key there is refused.
+  virtual void configure(config::Section& section);
+};
+
+/// The three types of a scheme that covers what the reference's fp8_full covers.
+struct FullTypes {
+  std::string weight, act, grad_input, grad_weight;
+};
+
+/// Rules of the shape of fp8_full: dense and expert products of all layers, with MTP, logits and router as the flags say, calibrations
+/// from the flags.
+std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTypes& types);
+/// Rules of the shape of int8 and fp8: dense products of the layers only, absmax. Refuses the flags that it does not read.
+std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::string& qtype);
+
+}  // namespace kvant::quant
