@@ -9,7 +9,7 @@ namespace {
 RunSettings read_run(Document& document) {
   RunSettings s;
   Section section = document.section("run");
-  s.steps = section.require_int({"steps", "optimizer steps of the run", "steps"}, at_least(1));
+  s.steps = section.take_int({"steps", "optimizer steps of the run; a run needs at least 1", "steps"}, s.steps, at_least(0));
   s.seed = static_cast<uint64_t>(section.take_int(
       {"seed", "fixes initial weights, noise of rounding and, unless data_shuffle_seed is given, the order of the data"},
       static_cast<int64_t>(s.seed), at_least(0)));
@@ -28,6 +28,8 @@ void read_shape(Section& section, ModelSettings& s) {
   s.max_target_length = section.require_int({"max_target_length", "length of a sequence", "tokens"}, at_least(2));
   s.base_emb_dim = section.require_int({"base_emb_dim", "width of the residual stream"}, at_least(1));
   s.base_num_query_heads = section.require_int({"base_num_query_heads", "attention heads"}, at_least(1));
+  s.base_num_kv_heads = section.take_int({"base_num_kv_heads", "heads of keys and values; 0 = as base_num_query_heads, and latent attention takes no other number"},
+                                         s.base_num_kv_heads, at_least(0));
   s.base_num_decoder_layers = section.require_int({"base_num_decoder_layers", "decoder layers, dense ones included"}, at_least(1));
   s.first_num_dense_layers = section.take_int(
       {"first_num_dense_layers", "layers at the bottom that have one dense MLP instead of experts"}, s.first_num_dense_layers,
@@ -252,7 +254,6 @@ void add_hints(Document& document) {
       {"weight_dtype", "master weights are always float32; leave the key out"},
       {"grad_dtype", "gradients of parameters are always float32; leave the key out"},
       {"mu_dtype", "optimizer state is always float32; leave the key out"},
-      {"base_num_kv_heads", "latent attention has as many key heads as base_num_query_heads; leave the key out"},
       {"cosine_learning_rate_final_fraction", "it is called 'learning_rate_final_fraction' in section [optimizer]"},
       {"init_weights_seed", "it is 'seed' of section [run]"},
       {"lr", "did you mean 'learning_rate' of section [optimizer]?"},
@@ -275,6 +276,14 @@ Settings read_settings(Document& document) {
   settings.metrics = read_metrics(document);
   add_hints(document);
   return settings;
+}
+
+std::string section_of(const std::string& key) {
+  Document document = Document::parse("", "");
+  read_settings(document);
+  for (const KeyRecord& record : document.keys())
+    if (record.key.name == key) return record.section;
+  return {};
 }
 
 }  // namespace kvant::config

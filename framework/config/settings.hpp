@@ -26,7 +26,7 @@ enum class Remat {
 
 /// [run]
 struct RunSettings {
-  int64_t steps = 0;                 ///< optimizer steps; required
+  int64_t steps = 0;                 ///< optimizer steps; a run needs at least 1 (0 = not given)
   uint64_t seed = 0;                 ///< fixes initial weights, data order (unless data_shuffle_seed is given) and noise
   bool deterministic = true;         ///< same bits whatever threads and micro-batches; a kernel that cannot is refused
   std::vector<std::string> plugins;  ///< plugin names or absolute paths to load beside those that other keys name
@@ -39,6 +39,7 @@ struct ModelSettings {
   int64_t max_target_length = 0;        ///< S, tokens of a sequence; required
   int64_t base_emb_dim = 0;             ///< E; required
   int64_t base_num_query_heads = 0;     ///< H; required
+  int64_t base_num_kv_heads = 0;        ///< 0 = H; latent attention takes no other number
   int64_t base_num_decoder_layers = 0;  ///< L; required
   int64_t first_num_dense_layers = 0;
   int64_t base_mlp_dim = 0;             ///< M, hidden width of dense layers
@@ -175,14 +176,21 @@ struct Settings {
 /// which the caller calls when plugins have taken their keys too. The values are not to be used before that.
 Settings read_settings(Document& document);
 
-/// Everything that cannot go together (heads, experts, groups, batch …), one sentence each, with both numbers.
-/// Empty = nothing found. `ranks`: processes that share the batch.
-std::vector<std::string> find_conflicts(const Settings& settings, int ranks = 1);
+/// What cannot go together in [model] and [quant] (heads, experts, groups …), one sentence each, with both numbers.
+/// A file that describes a model alone, as those of configs/models, must pass this. Empty = nothing found.
+std::vector<std::string> find_model_conflicts(const Settings& settings);
 
-/// Throws one UsageError holding all of find_conflicts().
+/// The same for what a run needs beyond its model: steps, data, batch, schedule. `ranks`: processes that share the batch.
+std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks = 1);
+
+/// Throw one UsageError that holds all that was found: in the model; in the model and the run.
+void check_model(const Settings& settings);
 void check(const Settings& settings, int ranks = 1);
 
 /// Sequences of one optimizer step, from global_batch_size or per_device_batch_size · ranks · gradient_accumulation_steps.
 int64_t sequences_per_step(const DataSettings& data, int ranks = 1);
+
+/// The section that has this key ("base_emb_dim" → "model"), or "" if none has it: for files that hold MaxText's flat names.
+std::string section_of(const std::string& key);
 
 }  // namespace kvant::config

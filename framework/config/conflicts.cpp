@@ -1,0 +1,231 @@
+// What cannot go together although each value alone is legal. One function for each section, one sentence for each problem.
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "config/settings.hpp"
+
+namespace kvant::config {
+namespace {
+
+class Conflicts {
+ public:
+  /// Adds the sentence where `wrong` holds.
+  template <class... Args>
+  void when(bool wrong, fmt::format_string<Args...> sentence, Args&&... args) {
+    if (wrong) found.push_back(fmt::format(sentence, std::forward<Args>(args)...));
+  }
+  std::vector<std::string> found;
+};
+
+void check_layers(const ModelSettings& m, Conflicts& c) {
+  c.when(m.first_num_dense_layers > m.base_num_decoder_layers,
+         "[model] first_num_dense_layers = {} is more than base_num_decoder_layers = {}", m.first_num_dense_layers,
+         m.base_num_decoder_layers);
+  const bool has_dense = m.first_num_dense_layers > 0;
+  const bool has_moe = m.num_moe_layers() > 0;
+  c.when(has_dense && m.base_mlp_dim == 0, "[model] has {} dense layers, so base_mlp_dim must be at least 1; found 0",
+         m.first_num_dense_layers);
+  c.when(!has_dense && m.base_mlp_dim != 0,
+         "[model] base_mlp_dim = {} is the width of dense layers, but first_num_dense_layers = 0 makes none", m.base_mlp_dim);
+  if (!has_moe) {
+    c.when(m.num_experts > 0 || m.shared_experts > 0,
+           "[model] asks for {} routed and {} shared experts, but all {} layers are dense (first_num_dense_layers = {})",
+           m.num_experts, m.shared_experts, m.base_num_decoder_layers, m.first_num_dense_layers);
+    c.when(m.load_balance_loss_weight > 0.0,
+           "[model] load_balance_loss_weight = {} needs MoE layers, but all {} layers are dense", m.load_balance_loss_weight,
+           m.base_num_decoder_layers);
+    return;
+  }
+  c.when(m.num_experts == 0, "[model] has {} MoE layers, so num_experts must be at least 1; found 0", m.num_moe_layers());
+  c.when(m.base_moe_mlp_dim == 0, "[model] has {} MoE layers, so base_moe_mlp_dim must be at least 1; found 0",
+         m.num_moe_layers());
+  c.when(m.num_experts_per_tok == 0, "[model] has {} MoE layers, so num_experts_per_tok must be at least 1; found 0",
+         m.num_moe_layers());
+  c.when(m.num_experts_per_tok > m.num_experts, "[model] num_experts_per_tok = {} is more than num_experts = {}",
+         m.num_experts_per_tok, m.num_experts);
+}
+
+void check_attention(const ModelSettings& m, Conflicts& c) {
+  const int64_t kv = m.base_num_kv_heads;
+  if (kv != 0 && m.base_num_query_heads % kv != 0)
+    c.when(true, "[model] base_num_query_heads = {} does not divide into base_num_kv_heads = {}", m.base_num_query_heads, kv);
+  else
+    c.when(kv != 0 && kv != m.base_num_query_heads,
+           "[model] base_num_kv_heads = {} differs from base_num_query_heads = {}: latent attention has one key head for each "
+           "query head",
+           kv, m.base_num_query_heads);
+  c.when(m.qk_rope_head_dim % 2 != 0, "[model] qk_rope_head_dim = {} must be even: positions rotate pairs", m.qk_rope_head_dim);
+  if (m.rope_type != RopeType::yarn) return;
+  c.when(m.max_position_embeddings < m.original_max_position_embeddings,
+         "[model] max_position_embeddings = {} is less than original_max_position_embeddings = {}", m.max_position_embeddings,
+         m.original_max_position_embeddings);
+  c.when(m.beta_fast < m.beta_slow, "[model] beta_fast = {} is less than beta_slow = {}", m.beta_fast, m.beta_slow);
+  c.when(m.max_target_length > m.max_position_embeddings, "[model] max_target_length = {} is more than max_position_embeddings = {}",
+         m.max_target_length, m.max_position_embeddings);
+}
+
+void check_groups(const ModelSettings& m, Conflicts& c) {
+  const int64_t groups = m.n_routing_groups;
+  const int64_t kept = m.topk_routing_group;
+  c.when(groups == 0, "[model] n_routing_groups = 0 means nothing: -1 turns groups off");
+  c.when(kept == 0, "[model] topk_routing_group = 0 means nothing: -1 turns groups off");
+  c.when((groups > 0) != (kept > 0) && groups != 0 && kept != 0,
+         "[model] n_routing_groups = {} and topk_routing_group = {} are given together or not at all", groups, kept);
+  if (groups <= 0 || kept <= 0 || m.num_experts == 0) return;
+  c.when(m.num_experts % groups != 0, "[model] num_experts = {} does not divide into n_routing_groups = {}", m.num_experts, groups);
+  c.when(kept > groups, "[model] topk_routing_group = {} is more than n_routing_groups = {}", kept, groups);
+  const int64_t in_group = m.num_experts / groups;
+  c.when(in_group < 2, "[model] a routing group is ranked by its two best experts, but num_experts = {} in n_routing_groups = {} gives {}",
+         m.num_experts, groups, in_group);
+  c.when(kept <= groups && m.num_experts_per_tok > kept * in_group,
+         "[model] num_experts_per_tok = {} is more than the {} experts of topk_routing_group = {} groups", m.num_experts_per_tok,
+         kept * in_group, kept);
+}
+
+void check_router_and_mtp(const ModelSettings& m, Conflicts& c) {
+  c.when(m.routed_bias_update_rate > 0.0 && !m.routed_bias,
+         "[model] routed_bias_update_rate = {} moves a bias, but routed_bias = false: there is none", m.routed_bias_update_rate);
+  c.when(m.mtp_num_layers + 1 >= m.max_target_length,
+         "[model] mtp_num_layers = {} predict {} tokens ahead, but max_target_length = {}", m.mtp_num_layers, m.mtp_num_layers + 1,
+         m.max_target_length);
+}
+
+/// Settings of [quant] that ask for something, as "name = value".
+std::vector<std::string> quantization_wishes(const QuantSettings& q) {
+  const QuantSettings none;
+  std::vector<std::string> wishes;
+  const auto flag = [&](const char* name, bool value) {
+    if (value) wishes.push_back(fmt::format("{} = true", name));
+  };
+  const auto text = [&](const char* name, const std::string& value, const std::string& fallback) {
+    if (value != fallback) wishes.push_back(fmt::format("{} = \"{}\"", name, value));
+  };
+  flag("quantize_router_proj", q.quantize_router_proj);
+  flag("quantize_mtp", q.quantize_mtp);
+  flag("quantize_logits_proj", q.quantize_logits_proj);
+  text("weight_quantization_calibration_method", q.weight_quantization_calibration_method, none.weight_quantization_calibration_method);
+  text("act_quantization_calibration_method", q.act_quantization_calibration_method, none.act_quantization_calibration_method);
+  text("bwd_quantization_calibration_method", q.bwd_quantization_calibration_method, none.bwd_quantization_calibration_method);
+  text("drhs_grad_quantization_calibration_method", q.drhs_grad_quantization_calibration_method, "");
+  text("bwd_quantization_dtype", q.bwd_quantization_dtype, none.bwd_quantization_dtype);
+  text("logits_proj_quant_calibration_method", q.logits_proj_quant_calibration_method, "");
+  text("logits_proj_bwd_quant_calibration_method", q.logits_proj_bwd_quant_calibration_method, "");
+  text("qwix_compat", q.qwix_compat, "");
+  if (q.quantization_local_shard_count != -1)
+    wishes.push_back(fmt::format("quantization_local_shard_count = {}", q.quantization_local_shard_count));
+  return wishes;
+}
+
+void check_quant(const Settings& s, Conflicts& c) {
+  const QuantSettings& q = s.quant;
+  const ModelSettings& m = s.model;
+  c.when(q.quantization_local_shard_count == 0, "[quant] quantization_local_shard_count = 0 means nothing: -1 means 1");
+  if (q.quantization.empty()) {
+    for (const std::string& wish : quantization_wishes(q))
+      c.when(true, "[quant] {} has nothing to act on, since quantization = \"\": name a scheme or leave the key out", wish);
+    return;
+  }
+  c.when(!q.use_qwix_quantization,
+         "[quant] use_qwix_quantization = false asks for the reference's older path, which is not offered: "
+         "quantization = \"{}\" needs true",
+         q.quantization);
+  c.when(q.quantize_router_proj && m.float32_gate_logits,
+         "[quant] quantize_router_proj = true undoes [model] float32_gate_logits = true: set one of them to false");
+  c.when(q.quantize_mtp && m.mtp_num_layers == 0, "[quant] quantize_mtp = true, but [model] mtp_num_layers = 0: there is no such block");
+  c.when(q.quantize_logits_proj && m.logits_via_embedding,
+         "[quant] quantize_logits_proj = true needs a head of its own, but [model] logits_via_embedding = true");
+  c.when(q.quantize_logits_proj && m.logits_dot_in_fp32,
+         "[quant] quantize_logits_proj = true undoes [model] logits_dot_in_fp32 = true: set one of them to false");
+  if (q.quantize_logits_proj) return;
+  for (const std::string& wish : quantization_wishes(q))
+    c.when(wish.starts_with("logits_proj_"), "[quant] {} has nothing to act on, since quantize_logits_proj = false", wish);
+}
+
+void check_data(const Settings& s, Conflicts& c) {
+  const DataSettings& d = s.data;
+  if (d.dataset_type == "text") {
+    c.when(d.dataset_name.empty() && d.dataset_path.empty(), "[data] names no text: give dataset_path or dataset_name");
+    c.when(!d.dataset_name.empty() && !d.dataset_path.empty(),
+           "[data] names two texts, dataset_name = \"{}\" and dataset_path = \"{}\": give one of them", d.dataset_name,
+           d.dataset_path.empty() ? "" : d.dataset_path.front());
+    c.when(d.tokenizer_type == "sentencepiece" && d.tokenizer_path.empty(),
+           "[data] tokenizer_type = \"sentencepiece\" needs tokenizer_path");
+    c.when(d.tokenizer_type == "bytes" && !d.tokenizer_path.empty(),
+           "[data] tokenizer_path = \"{}\" is read by tokenizer_type = \"sentencepiece\" only; found \"bytes\"", d.tokenizer_path);
+    c.when(d.tokenizer_type == "bytes" && s.model.vocab_size < 256,
+           "[data] tokenizer_type = \"bytes\" has 256 tokens, more than [model] vocab_size = {}", s.model.vocab_size);
+    c.when(s.metrics.eval_steps != 0 && d.eval_fraction == 0.0,
+           "[metrics] eval_steps = {} asks for evaluation, but [data] eval_fraction = 0 holds nothing out: set eval_steps = 0 or hold "
+           "something out",
+           s.metrics.eval_steps);
+  } else {
+    c.when(!d.dataset_name.empty() || !d.dataset_path.empty() || !d.tokenizer_path.empty(),
+           "[data] dataset_type = \"{}\" reads no text, but a text or a tokenizer is named", d.dataset_type);
+  }
+}
+
+void check_batch(const DataSettings& d, int ranks, Conflicts& c) {
+  const int64_t shares = ranks * d.gradient_accumulation_steps;
+  const std::string product = fmt::format("{} ranks × gradient_accumulation_steps = {}", ranks, d.gradient_accumulation_steps);
+  if (d.global_batch_size == 0 && d.per_device_batch_size == 0)
+    c.when(true, "[data] says nothing about the batch: give global_batch_size or per_device_batch_size");
+  else if (d.per_device_batch_size == 0)
+    c.when(d.global_batch_size % shares != 0, "[data] global_batch_size = {} does not divide by {}", d.global_batch_size, product);
+  else
+    c.when(d.global_batch_size != 0 && d.global_batch_size != d.per_device_batch_size * shares,
+           "[data] global_batch_size = {} is not per_device_batch_size = {} × {}", d.global_batch_size, d.per_device_batch_size,
+           product);
+}
+
+void check_schedule(const Settings& s, Conflicts& c) {
+  c.when(s.run.steps == 0, "[run] steps is missing: a run needs at least 1 step");
+  const OptimizerSettings& o = s.optimizer;
+  c.when(o.learning_rate_schedule_steps == 0, "[optimizer] learning_rate_schedule_steps = 0 means nothing: -1 means as [run] steps");
+  c.when(o.lr_schedule_type == "wsd" && o.warmup_steps_fraction + o.wsd_decay_steps_fraction > 1.0,
+         "[optimizer] warmup_steps_fraction = {} and wsd_decay_steps_fraction = {} add up to more than 1", o.warmup_steps_fraction,
+         o.wsd_decay_steps_fraction);
+  c.when(s.metrics.eval_interval == 0, "[metrics] eval_interval = 0 means nothing: -1 evaluates at the end only");
+}
+
+void throw_all(const std::vector<std::string>& found) {
+  if (found.empty()) return;
+  if (found.size() == 1) throw UsageError(found.front() + ".");
+  std::string text = fmt::format("{} settings cannot go together:", found.size());
+  for (const std::string& sentence : found) text += "\n  " + sentence;
+  throw UsageError(text);
+}
+
+}  // namespace
+
+std::vector<std::string> find_model_conflicts(const Settings& settings) {
+  Conflicts conflicts;
+  check_layers(settings.model, conflicts);
+  check_attention(settings.model, conflicts);
+  check_groups(settings.model, conflicts);
+  check_router_and_mtp(settings.model, conflicts);
+  check_quant(settings, conflicts);
+  return std::move(conflicts.found);
+}
+
+std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks) {
+  Conflicts conflicts;
+  check_schedule(settings, conflicts);
+  check_data(settings, conflicts);
+  check_batch(settings.data, ranks, conflicts);
+  return std::move(conflicts.found);
+}
+
+void check_model(const Settings& settings) { throw_all(find_model_conflicts(settings)); }
+
+void check(const Settings& settings, int ranks) {
+  std::vector<std::string> found = find_model_conflicts(settings);
+  for (std::string& sentence : find_run_conflicts(settings, ranks)) found.push_back(std::move(sentence));
+  throw_all(found);
+}
+
+int64_t sequences_per_step(const DataSettings& data, int ranks) {
+  if (data.per_device_batch_size == 0) return data.global_batch_size;
+  return data.per_device_batch_size * ranks * data.gradient_accumulation_steps;
+}
+
+}  // namespace kvant::config
