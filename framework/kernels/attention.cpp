@@ -3,6 +3,7 @@
 #include "base/kokkos.hpp"
 #include "kernels/detail/attention_backward.hpp"
 #include "kernels/detail/attention_forward.hpp"
+#include "tensor/dispatch.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -28,7 +29,6 @@ void check(const AttentionShape& s, const TensorView& q, const TensorView& k, co
   const int64_t blocks = (s.seq + block_q - 1) / block_q;
   require(s.batch * s.heads * blocks < std::numeric_limits<int>::max() / 2 && s.seq * std::max(s.qk_dim, s.v_dim) < std::numeric_limits<int>::max(),
           "Attention counts blocks and the elements of a head in 31 bits; batch {} x heads {} x seq {} is too large.", s.batch, s.heads, s.seq);
-  require(q.dtype == DType::f32 || q.dtype == DType::bf16, "Attention works on float32 or bfloat16; q is {}.", name_of(q.dtype));
   expect(q, "q", q.dtype, {s.batch, s.heads, s.seq, s.qk_dim});
   expect(k, "k", q.dtype, {s.batch, s.kv_heads, s.seq, s.qk_dim});
   expect(v, "v", q.dtype, {s.batch, s.kv_heads, s.seq, s.v_dim});
@@ -96,10 +96,8 @@ void backward(const Exec& exec, const AttentionShape& s, const TensorView& q, co
 void attention_forward(const Exec& exec, const AttentionShape& shape, const TensorView& q, const TensorView& k, const TensorView& v,
                        const TensorView& segment, const TensorView& out, const TensorView& lse, Arena& workspace) {
   check(shape, q, k, v, segment, out, lse);
-  if (q.dtype == DType::f32)
-    forward<float>(exec, shape, q, k, v, segment, out, lse, workspace);
-  else
-    forward<bf16_t>(exec, shape, q, k, v, segment, out, lse, workspace);
+  dispatch_activation(q.dtype, "attention_forward",
+                      [&]<class T>() { forward<T>(exec, shape, q, k, v, segment, out, lse, workspace); });
 }
 
 void attention_backward(const Exec& exec, const AttentionShape& shape, const TensorView& q, const TensorView& k, const TensorView& v,
@@ -110,10 +108,9 @@ void attention_backward(const Exec& exec, const AttentionShape& shape, const Ten
   expect(dq, "dq", q.dtype, q.shape);
   expect(dk, "dk", q.dtype, k.shape);
   expect(dv, "dv", q.dtype, v.shape);
-  if (q.dtype == DType::f32)
-    backward<float>(exec, shape, q, k, v, segment, out, lse, dout, dq, dk, dv, workspace);
-  else
-    backward<bf16_t>(exec, shape, q, k, v, segment, out, lse, dout, dq, dk, dv, workspace);
+  dispatch_activation(q.dtype, "attention_backward", [&]<class T>() {
+    backward<T>(exec, shape, q, k, v, segment, out, lse, dout, dq, dk, dv, workspace);
+  });
 }
 
 }  // namespace kvant
