@@ -104,6 +104,11 @@ void Moe::route(StepContext& ctx, const Sequence& seq, const Balance& balance, O
     const TensorView loss = first ? balance.loss : arena.allocate(DType::f32, {1});
     load_balance_forward(ctx.exec, saved.score, saved.index, seq.batch, balance.loss_weight, saved.density, loss,
                          first ? Write::accumulate : Write::overwrite, arena);
+    if (ctx.tap != nullptr) {
+      const TensorView term = arena.allocate(DType::f32, {1});
+      load_balance_forward(ctx.exec, saved.score, saved.index, seq.batch, balance.loss_weight, saved.density, term, Write::overwrite, arena);
+      ctx.show("lb/" + gate.site.numbered_path(), term);
+    }
   }
 }
 

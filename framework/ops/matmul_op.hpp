@@ -43,7 +43,8 @@ struct Operand {
   static constexpr int max_payloads = 3;
   std::array<Payload, max_payloads> payload{};
 
-  explicit Operand(const TensorView& x = {}) : tensor(x) {}
+  Operand() = default;
+  explicit Operand(const TensorView& x) : tensor(x) {}
   const Payload* find(uint32_t key) const {
     for (const Payload& p : payload)
       if (key != 0 && p.key == key) return &p;

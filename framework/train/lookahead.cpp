@@ -16,6 +16,13 @@ void look_ahead(const data::Batch& batch, int k, Lookahead& result) {
       result.mask[here] = batch.targets_segmentation[there] != 0 ? 1 : 0;
       result.valid += result.mask[here];
     }
+    if (k != 1 || batch.beyond.empty()) continue;
+    // The last place of a row whose next token is known.
+    const auto last = static_cast<std::size_t>((row + 1) * batch.seq - 1);
+    result.inputs[last] = batch.targets[last];
+    result.targets[last] = batch.beyond[static_cast<std::size_t>(row)];
+    result.mask[last] = 1;
+    ++result.valid;
   }
 }
 

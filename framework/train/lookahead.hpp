@@ -16,7 +16,8 @@ struct Lookahead {
 };
 
 /// Place s of module k is valid iff segment[s] != 0 and segment[s] = segment[s+k]. (For k >= 2 the reference compares
-/// neighbours only and lets a document's last token predict inside the next one.)
+/// neighbours only and lets a document's last token predict inside the next one.) Where Batch::beyond is given, the last place of
+/// a row is valid for k = 1.
 void look_ahead(const data::Batch& batch, int k, Lookahead& result);
 
 }  // namespace kvant::train
