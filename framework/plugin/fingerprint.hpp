@@ -8,7 +8,7 @@
 //   cxx        __cplusplus / 100
 //   stdlib     standard library and its string ABI
 //   checks     bounds checks and sanitizers that change layouts or symbols, or none
-//   mpi        implementation and major version (KVANT_MPI, defined by the build), or none
+//   mpi        implementation and major version of the MPI that Kvant was built with (KVANT_MPI, defined by its CMake target)
 #pragma once
 
 #include "base/kokkos.hpp"
@@ -145,12 +145,7 @@ consteval FingerprintText make_fingerprint() {
   add_backends(t);
   add_compiler(t);
   add_checks(t);
-  t.add(";mpi=");
-#if defined(KVANT_MPI)
-  t.add(KVANT_MPI);
-#else
-  t.add("none");
-#endif
+  t.add(";mpi=").add(KVANT_MPI);
   return t;
 }
 

@@ -9,8 +9,8 @@
 
 #include "plugin/registry.hpp"
 
+#include <deque>
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,14 +33,19 @@ std::vector<std::filesystem::path> search_path();
 /// Reads the record and does every check that needs no dlopen. Throws nothing: what is wrong stands in `refused`.
 Info inspect(const std::filesystem::path& file);
 
-/// Every plugin in the search path: libkvant_*.so, and other libraries that carry a record. Nothing is loaded.
+/// Every plugin in the search path: libkvant_*.so, and other libraries that carry a record. Of several files that claim one
+/// name each is refused, naming another. Nothing is loaded.
 std::vector<Info> available();
 
+/// The fingerprint that a plugin must have.
+std::string own_fingerprint();
+
 /// The plugins of this process, in the order of loading.
-const std::vector<Info>& loaded();
+const std::deque<Info>& loaded();
 
 /// Loads a plugin by name or file; one that is loaded already is given back. Throws UsageError with a sentence that names
-/// plugin and file (a missing one: what was found and where was looked); nothing of a refused plugin stays registered.
+/// plugin and file (a missing one: what was found and where was looked); nothing of a refused plugin stays registered, and the
+/// process can go on with another.
 const Info& load(const std::string& name_or_file);
 
 /// Makes `name` of this kind available, from what is registered or else from a plugin.

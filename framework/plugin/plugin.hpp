@@ -4,7 +4,7 @@
 //
 // once per plugin, outside of any namespace; several offers are separated by commas. Plugin code itself stands in an
 // anonymous namespace, or two plugins would share the statics of equally named types. kvant_add_plugin (CMake) defines
-// KVANT_PLUGIN_NAME and KVANT_PLUGIN_VERSION and writes kvant_plugin_source_hash.hpp. See docs/plugins.md.
+// KVANT_PLUGIN_NAME, KVANT_PLUGIN_KIND and KVANT_PLUGIN_VERSION and writes kvant_plugin_source_hash.hpp. See docs/plugins.md.
 #pragma once
 
 #include "plugin/abi.hpp"
@@ -12,21 +12,13 @@
 #include "plugin/registry.hpp"
 
 #include <initializer_list>
+#include <string_view>
 
-#if !defined(KVANT_PLUGIN_SOURCE_HASH) && __has_include("kvant_plugin_source_hash.hpp")
+#if !defined(KVANT_PLUGIN_SOURCE_HASH)
 #include "kvant_plugin_source_hash.hpp"
 #endif
 
 namespace kvant::plugin {
-
-/// Receives the offers of a plugin while it registers.
-class Host {
- public:
-  virtual void add(const Registration& offer) = 0;
-
- protected:
-  ~Host() = default;
-};
 
 namespace detail {
 
@@ -37,7 +29,7 @@ consteval void fill(char (&field)[N], std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) field[i] = text[i];
 }
 
-consteval KvantPluginNote make_note(const char* name, const char* version, const char* source_hash,
+consteval KvantPluginNote make_note(const char* name, const char* version, const char* source_hash, std::string_view kind,
                                     std::initializer_list<Registration> offers) {
   KvantPluginNote note{6, sizeof(KvantPluginRecord), KVANT_PLUGIN_NOTE_TYPE, KVANT_PLUGIN_NOTE_OWNER, {}};
   KvantPluginRecord& record = note.record;
@@ -48,12 +40,15 @@ consteval KvantPluginNote make_note(const char* name, const char* version, const
   fill(record.source_hash, source_hash);
   fill(record.fingerprint, fingerprint.view());
   FixedText<sizeof(record.provides)> provides;
+  bool has_kind = false;
   for (const Registration& offer : offers) {
+    has_kind = has_kind || kind == name_of(offer.kind);
     record.kinds |= 1u << static_cast<unsigned>(offer.kind);
     if (provides.size > 0) provides.add(" ");
     provides.add(name_of(offer.kind)).add(":").add(offer.name);
   }
   fill(record.provides, provides.view());
+  if (!has_kind) throw "The plugin offers nothing of the KIND that kvant_add_plugin was told.";
   return note;
 }
 
@@ -70,7 +65,8 @@ void __cxa_finalize(void*);
   namespace {                                                                                                      \
   [[gnu::used, gnu::section(".note.kvant.plugin"), gnu::aligned(4)]] constinit const KvantPluginNote               \
       kvant_plugin_note = ::kvant::plugin::detail::make_note(KVANT_PLUGIN_NAME, KVANT_PLUGIN_VERSION,              \
-                                                             KVANT_PLUGIN_SOURCE_HASH, {__VA_ARGS__});             \
+                                                             KVANT_PLUGIN_SOURCE_HASH, KVANT_PLUGIN_KIND,          \
+                                                             {__VA_ARGS__});                                       \
   }
 
 #define KVANT_PLUGIN_QUERY() \

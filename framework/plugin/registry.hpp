@@ -45,6 +45,15 @@ constexpr Registration provide(const char* name) {
           [](void* object) { delete static_cast<I*>(object); }};
 }
 
+/// Receives the offers of a plugin while it registers.
+class Host {
+ public:
+  virtual void add(const Registration& offer) = 0;
+
+ protected:
+  ~Host() = default;
+};
+
 /// Where an offer comes from.
 struct Origin {
   std::string plugin;  ///< name of the plugin; empty: built into Kvant
@@ -75,7 +84,7 @@ class Entries {
     void* object = nullptr;
   };
   explicit Entries(Kind kind) : kind_(kind) {}
-  Entry& find(std::string_view name);
+  Entry& find(std::string_view name) const;  ///< refuses an unknown name
 
   Kind kind_;
   std::vector<std::unique_ptr<Entry>> entries_;
