@@ -26,10 +26,9 @@ class BlockScheme : public Scheme {
   std::string description() const override { return "a number format of a plugin's own, in every product that fp8_full covers"; }
 
   std::vector<Rule> rules(const config::QuantSettings& settings) const override {
-    const std::string& qtype = settings.quantization;
-    return full_rules(settings, {qtype, qtype, qtype, qtype});
+    return full_rules(settings, {name(), name(), name(), name()});
   }
-  const Codec* codec(std::string_view) const override { return &codec_; }
+  const Codec* codec(std::string_view qtype) const override { return qtype == name() ? &codec_ : nullptr; }
 
  private:
   FormatCodec<Format> codec_;

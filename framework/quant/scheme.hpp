@@ -20,9 +20,13 @@ class Scheme {
   static constexpr plugin::Kind plugin_kind = plugin::Kind::scheme;
   virtual ~Scheme();
 
+  /// The name that a configuration asks for it by: what it was registered as. Told by whoever gets it from the registry.
+  const std::string& name() const { return name_; }
+  void set_name(const std::string& name) { name_ = name; }
+
   /// One line for `kvant plugins` and the log.
   virtual std::string description() const = 0;
-  /// The rules in order, from the settings of [quant] (whose `quantization` is the name under which this scheme was asked for).
+  /// The rules in order, from the settings of [quant].
   /// Throws UsageError for a setting that it would otherwise ignore, saying what to use instead.
   virtual std::vector<Rule> rules(const config::QuantSettings& settings) const = 0;
 
@@ -30,7 +34,13 @@ class Scheme {
   virtual const Codec* codec(std::string_view qtype) const;
   /// Takes the keys of [quant.plugins.<name>]. The default takes none, so that any key there is refused.
   virtual void configure(config::Section& section);
+
+ private:
+  std::string name_;
 };
+
+/// The scheme of this name, its plugin loaded if need be.
+Scheme& use_scheme(const std::string& name);
 
 /// The three types of a scheme that covers what the reference's fp8_full covers.
 struct FullTypes {
