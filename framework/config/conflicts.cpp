@@ -90,41 +90,11 @@ void check_router_and_mtp(const ModelSettings& m, Conflicts& c) {
          m.max_target_length);
 }
 
-/// Settings of [quant] that ask for something, as "name = value".
-std::vector<std::string> quantization_wishes(const QuantSettings& q) {
-  const QuantSettings none;
-  std::vector<std::string> wishes;
-  const auto flag = [&](const char* name, bool value) {
-    if (value) wishes.push_back(fmt::format("{} = true", name));
-  };
-  const auto text = [&](const char* name, const std::string& value, const std::string& fallback) {
-    if (value != fallback) wishes.push_back(fmt::format("{} = \"{}\"", name, value));
-  };
-  flag("quantize_router_proj", q.quantize_router_proj);
-  flag("quantize_mtp", q.quantize_mtp);
-  flag("quantize_logits_proj", q.quantize_logits_proj);
-  text("weight_quantization_calibration_method", q.weight_quantization_calibration_method, none.weight_quantization_calibration_method);
-  text("act_quantization_calibration_method", q.act_quantization_calibration_method, none.act_quantization_calibration_method);
-  text("bwd_quantization_calibration_method", q.bwd_quantization_calibration_method, none.bwd_quantization_calibration_method);
-  text("drhs_grad_quantization_calibration_method", q.drhs_grad_quantization_calibration_method, "");
-  text("bwd_quantization_dtype", q.bwd_quantization_dtype, none.bwd_quantization_dtype);
-  text("logits_proj_quant_calibration_method", q.logits_proj_quant_calibration_method, "");
-  text("logits_proj_bwd_quant_calibration_method", q.logits_proj_bwd_quant_calibration_method, "");
-  text("qwix_compat", q.qwix_compat, "");
-  if (q.quantization_local_shard_count != -1)
-    wishes.push_back(fmt::format("quantization_local_shard_count = {}", q.quantization_local_shard_count));
-  return wishes;
-}
-
 void check_quant(const Settings& s, Conflicts& c) {
   const QuantSettings& q = s.quant;
   const ModelSettings& m = s.model;
   c.when(q.quantization_local_shard_count == 0, "[quant] quantization_local_shard_count = 0 means nothing: -1 means 1");
-  if (q.quantization.empty()) {
-    for (const std::string& wish : quantization_wishes(q))
-      c.when(true, "[quant] {} has nothing to act on, since quantization = \"\": name a scheme or leave the key out", wish);
-    return;
-  }
+  if (q.quantization.empty()) return;  // the reader has refused what then has nothing to act on
   c.when(!q.use_qwix_quantization,
          "[quant] use_qwix_quantization = false asks for the reference's older path, which is not offered: "
          "quantization = \"{}\" needs true",
@@ -136,9 +106,10 @@ void check_quant(const Settings& s, Conflicts& c) {
          "[quant] quantize_logits_proj = true needs a head of its own, but [model] logits_via_embedding = true");
   c.when(q.quantize_logits_proj && m.logits_dot_in_fp32,
          "[quant] quantize_logits_proj = true undoes [model] logits_dot_in_fp32 = true: set one of them to false");
-  if (q.quantize_logits_proj) return;
-  for (const std::string& wish : quantization_wishes(q))
-    c.when(wish.starts_with("logits_proj_"), "[quant] {} has nothing to act on, since quantize_logits_proj = false", wish);
+  for (const auto& [name, method] : {std::pair("logits_proj_quant_calibration_method", &q.logits_proj_quant_calibration_method),
+                                     std::pair("logits_proj_bwd_quant_calibration_method", &q.logits_proj_bwd_quant_calibration_method)})
+    c.when(!q.quantize_logits_proj && !method->empty(), "[quant] {} = \"{}\" has nothing to act on, since quantize_logits_proj = false",
+           name, *method);
 }
 
 void check_data(const Settings& s, Conflicts& c) {

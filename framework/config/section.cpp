@@ -187,7 +187,7 @@ T Section::read_in_range(const Key& key, const T* fallback, const Range<T>& rang
   const std::string allowed = in_words(range);
   T value{};
   if (!read(key, fallback, allowed, value) || holds(range, value)) return value;
-  const std::string unit = key.unit.empty() ? "" : " " + key.unit;
+  const std::string unit = key.unit.empty() ? "" : " (" + key.unit + ")";
   refuse(key.name, fmt::format("{} in section [{}] must be {}{}; found {}", key.name, path_, allowed, unit, value));
   return fallback == nullptr ? value : *fallback;
 }

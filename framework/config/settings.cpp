@@ -1,6 +1,8 @@
 // The readers of the sections, in the order of settings.hpp. Descriptions become docs/configuration.md.
 #include "config/settings.hpp"
 
+#include <fmt/format.h>
+
 #include "config/document.hpp"
 
 namespace kvant::config {
@@ -140,6 +142,17 @@ ModelSettings read_model(Document& document) {
   return s;
 }
 
+/// A setting of quantization where no scheme is named would be a wish that is silently not met. An explicit
+/// quantization = "" is another matter: it says that nothing shall be quantized, whatever else stands in the section.
+void refuse_wishes_without_scheme(Document& document, Section& section) {
+  if (section.has("quantization")) return;
+  for (const KeyRecord& record : document.keys())
+    if (record.section == "quant" && record.given)
+      section.refuse(record.key.name, fmt::format("{} in section [quant] has nothing to act on: no 'quantization' names a scheme (write "
+                                                  "quantization = \"\" if nothing shall be quantized)",
+                                                  record.key.name));
+}
+
 QuantSettings read_quant(Document& document) {
   QuantSettings s;
   Section section = document.section("quant");
@@ -173,6 +186,7 @@ QuantSettings read_quant(Document& document) {
       s.quantization_local_shard_count, at_least(-1));
   s.qwix_compat = section.take_choice(
       {"qwix_compat", "\"xla\": scales and codes by rounded reciprocals, as the reference's compiler computes them"}, s.qwix_compat, {"", "xla"});
+  refuse_wishes_without_scheme(document, section);
   return s;
 }
 

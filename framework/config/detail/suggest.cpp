@@ -18,14 +18,20 @@ std::vector<std::string> words_of(const std::string& name) {
   return words;
 }
 
-/// Number of words that `longer` has beyond those of `shorter`, or -1 if it lacks one of them.
+/// What it costs to go from `shorter` to `longer` by adding words, a word with a slip of one letter costing as much as one
+/// more; -1 if `longer` lacks a word of `shorter`.
 int words_beyond(const std::vector<std::string>& shorter, std::vector<std::string> longer) {
+  int slips = 0;
   for (const std::string& word : shorter) {
-    const auto at = std::find(longer.begin(), longer.end(), word);
+    auto at = std::find(longer.begin(), longer.end(), word);
+    if (at == longer.end() && word.size() >= 4) {
+      at = std::find_if(longer.begin(), longer.end(), [&](const std::string& other) { return edit_distance(word, other) == 1; });
+      ++slips;
+    }
     if (at == longer.end()) return -1;
     longer.erase(at);
   }
-  return static_cast<int>(longer.size());
+  return static_cast<int>(longer.size()) + slips;
 }
 
 int near_enough(std::string_view written) { return std::max<int>(2, static_cast<int>(written.size()) / 3); }
