@@ -1,11 +1,11 @@
 // Elementary functions for kernels: exp, log, sigmoid, … in float32 without a call to libm, written so that a compiler
 // vectorises loops over them and so that every machine computes the same bits (each fused multiply-add is explicit, the
 // build contracts nothing by itself). Largest errors, measured over all floats of the range by kernels/math_test:
-//   fast_exp 1 ulp (2 where the result is subnormal), fast_log 1 ulp, fast_log1p 2 ulp, fast_sigmoid 2 ulp, sin_cos 1 ulp.
+//   fast_exp 1 ulp (2 of the smallest subnormal below that), fast_log 1 ulp, fast_log1p 2 ulp, fast_sigmoid and fast_softplus 3 ulp, sin_cos 1 ulp.
 // NaN in gives NaN out, quietly (no floating-point exception).
 #pragma once
 
-#include "base/rng.hpp"  // KVANT_FUNCTION
+#include "numerics/bits.hpp"
 
 #include <cstdint>
 
@@ -14,10 +14,8 @@ namespace kvant {
 KVANT_FUNCTION inline float fused(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
 KVANT_FUNCTION inline double fused(double a, double b, double c) { return __builtin_fma(a, b, c); }
 KVANT_FUNCTION inline float square_root(float x) { return __builtin_sqrtf(x); }
-KVANT_FUNCTION inline uint32_t bits_of(float x) { return __builtin_bit_cast(uint32_t, x); }
-KVANT_FUNCTION inline float float_of(uint32_t bits) { return __builtin_bit_cast(float, bits); }
-KVANT_FUNCTION inline float absolute(float x) { return float_of(bits_of(x) & 0x7fffffffu); }
-KVANT_FUNCTION inline bool is_finite(float x) { return (bits_of(x) & 0x7fffffffu) < 0x7f800000u; }
+KVANT_FUNCTION inline float absolute(float x) { return float_of(magnitude_bits(x)); }
+KVANT_FUNCTION inline bool is_finite(float x) { return magnitude_bits(x) < infinity_bits; }
 
 /// a < b and false for NaN, without the exception that operator< raises.
 KVANT_FUNCTION inline bool quiet_less(float a, float b) {

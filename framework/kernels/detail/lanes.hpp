@@ -60,7 +60,7 @@ KOKKOS_FORCEINLINE_FUNCTION int32_t lane_max(long n, int32_t lowest, const Key& 
 }
 
 /// |x| as an integer that orders as |x| does, NaN above infinity: a maximum of these loses no NaN and raises no exception.
-KOKKOS_FORCEINLINE_FUNCTION int32_t magnitude_key(float x) { return static_cast<int32_t>(bits_of(x) & 0x7fffffffu); }
+KOKKOS_FORCEINLINE_FUNCTION int32_t magnitude_key(float x) { return static_cast<int32_t>(magnitude_bits(x)); }
 KOKKOS_FORCEINLINE_FUNCTION float magnitude_of_key(int32_t key) { return float_of(static_cast<uint32_t>(key)); }
 
 /// x as an integer that orders as x does (-0 below +0), any NaN on top.
