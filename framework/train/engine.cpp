@@ -42,6 +42,11 @@ StepContext Engine::context(int64_t step, int64_t micro_batch, Phase phase, cons
 
 void Engine::clear_gradients() { model_->params().zero_gradients(exec_); }
 
+void Engine::end_step(int64_t step) {
+  StepContext ctx = context(step, 0, Phase::train, nullptr);
+  model_->end_step(ctx);
+}
+
 StepReport Engine::step(std::span<const data::Batch> micro_batches, int64_t step, double learning_rate) {
   StepReport report;
   const Weights weights = count_targets(micro_batches);
@@ -64,14 +69,13 @@ StepReport Engine::step(std::span<const data::Batch> micro_batches, int64_t step
   report.grad_norm = static_cast<double>(norms[1]) * norms[2];
 
   optimizer_->step(exec_, learning_rate, slot(2));
-  StepContext ctx = context(step, 0, Phase::train, nullptr);
   for (const Model::ExpertLoad& load : model_->expert_loads()) {
     world_.all_reduce_sum(exec_, load.counts);
     load_.resize(static_cast<std::size_t>(load.counts.numel()));
     download(exec_, load.counts, load_.data());
     report.expert_tokens.push_back(load_);
   }
-  model_->end_step(ctx);
+  end_step(step);
   sum_squares(exec_, params.values(), slot(3), step_arena_);
   download(exec_, norms_, norms);
   report.param_norm = std::sqrt(static_cast<double>(norms[3]));

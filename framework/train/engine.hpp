@@ -51,6 +51,8 @@ class Engine {
   /// Forward alone, no gradient, no counts.
   Losses evaluate(const data::Batch& batch);
   void clear_gradients();
+  /// What follows an update: the selection bias moves by the counts, which are cleared.
+  void end_step(int64_t step);
 
   std::size_t step_bytes() const { return step_arena_.peak(); }
   /// How often the step's memory has grown: constant after the first step.

@@ -1,0 +1,288 @@
+#include "train/verify.hpp"
+
+#include "config/document.hpp"
+#include "data/safetensors.hpp"
+#include "kernels/transfer.hpp"
+#include "numerics/bf16.hpp"
+#include "quant/plan.hpp"
+#include "train/engine.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <set>
+
+namespace kvant::train {
+namespace {
+
+using data::SafetensorsFile;
+using nlohmann::json;
+using Values = std::map<std::string, std::vector<float>>;
+
+/// What the reference's model names stand for where a file does not say otherwise (its deepseek3 family; RoPE and router).
+const char* family_defaults(const std::string& model_name) {
+  if (model_name.starts_with("deepseek3"))
+    return R"(
+normalization_layer_epsilon = 1e-6
+rope_type = "yarn"
+rope_max_timescale = 10000.0
+original_max_position_embeddings = 4096
+max_position_embeddings = 163840
+rope_factor = 40.0
+beta_fast = 32.0
+beta_slow = 1.0
+mscale = 1.0
+rope_interleave = true
+routed_score_func = "sigmoid"
+routed_bias = true
+routed_scaling_factor = 2.5
+dtype = "float32"
+)";
+  refuse("The file was made with model_name \"{}\"; this version verifies the deepseek3 family.", model_name);
+}
+
+/// The settings of the file as a configuration, so that they pass the same checks as a user's.
+config::Settings settings_of(const SafetensorsFile& file) {
+  const json given = json::parse(file.metadata("config"));
+  const std::string name = given.at("model_name");
+  std::string model = std::string("[model]\n") + family_defaults(name), quant = "[quant]\n";
+  const std::set<std::string> quant_keys = {"quantization", "use_qwix_quantization", "quantize_router_proj", "quantize_mtp",
+                                            "quantize_logits_proj", "weight_quantization_calibration_method",
+                                            "act_quantization_calibration_method", "bwd_quantization_calibration_method"};
+  for (const auto& [key, value] : given.items()) {
+    if (key == "model_name") continue;
+    // Latent attention has as many key as query heads; the reference's key is there all the same.
+    if (key == "base_num_kv_heads") {
+      if (value != given.at("base_num_query_heads")) refuse("{}: base_num_kv_heads differs from base_num_query_heads.", file.path());
+      continue;
+    }
+    (quant_keys.contains(key) ? quant : model) += key + " = " + value.dump() + "\n";
+  }
+  const auto& shape = file.tensor("data/inputs").shape;
+  const std::string rest = fmt::format("[run]\nsteps = 1\n[data]\ndataset_type = \"synthetic\"\nglobal_batch_size = {}\n", shape.at(0));
+  config::Document document = config::Document::parse(model + quant + rest, file.path());
+  const config::Settings settings = config::read_settings(document);
+  document.finish();
+  config::check(settings);
+  return settings;
+}
+
+data::Batch batch_of(const SafetensorsFile& file) {
+  data::Batch b;
+  const auto& shape = file.tensor("data/inputs").shape;
+  b.batch = shape.at(0), b.seq = shape.at(1);
+  b.inputs = file.read_integers("data/inputs");
+  b.targets = file.read_integers("data/targets");
+  b.inputs_position = file.read_integers("data/inputs_position");
+  b.inputs_segmentation = file.read_integers("data/inputs_segmentation");
+  b.targets_position = file.read_integers("data/targets_position");
+  b.targets_segmentation = file.read_integers("data/targets_segmentation");
+  b.valid_targets = std::count_if(b.targets_segmentation.begin(), b.targets_segmentation.end(), [](int32_t s) { return s != 0; });
+  return b;
+}
+
+void load_parameters(const SafetensorsFile& file, Model& model, const Exec& exec) {
+  for (nn::Param* p : model.params().all()) {
+    const std::vector<float> values = file.read_floats(p->path);
+    if (static_cast<int64_t>(values.size()) != p->shape.numel())
+      refuse("{}: {} has {} elements, the model needs {}.", file.path(), p->path, values.size(), p->shape.numel());
+    upload(exec, values.data(), p->value);
+    ++p->epoch;
+  }
+  for (const data::StoredTensor& t : file.tensors())
+    if (std::none_of(model.params().all().begin(), model.params().all().end(), [&](const nn::Param* p) { return p->path == t.name; }))
+      refuse("{}: {} belongs to no parameter of the model.", file.path(), t.name);
+}
+
+/// Downloads any tensor as floats.
+std::vector<float> floats_of(const Exec& exec, const TensorView& t) {
+  std::vector<float> out(static_cast<std::size_t>(t.numel()));
+  if (t.dtype == DType::f32) {
+    download(exec, t, out.data());
+  } else {
+    std::vector<bf16_t> raw(out.size());
+    require(t.dtype == DType::bf16, "A tensor of {} cannot be compared.", name_of(t.dtype));
+    download(exec, t, raw.data());
+    std::transform(raw.begin(), raw.end(), out.begin(), [](bf16_t b) { return to_float(b); });
+  }
+  return out;
+}
+
+struct Limits {
+  double logits = 1e-5;    ///< mean |difference|
+  double gradient = 1e-5;  ///< relative norm
+  double loss = 1e-6;      ///< relative: two roundings of a loss of order 5 in f32, with headroom for the order of its sum
+};
+
+/// The recorded tolerances, widened to three times what the recorded program itself does when its weights move in the last
+/// place (metadata "sensitivity").
+Limits limits_of(const SafetensorsFile& file, const config::Settings& settings) {
+  Limits l;
+  const bool fp8 = settings.quant.quantization.starts_with("fp8");
+  if (fp8) l.logits = 1e-4, l.gradient = 5e-3;
+  const json s = json::parse(file.metadata("sensitivity"));
+  l.logits = std::max(l.logits, 3 * s.at("logits").at("mean").get<double>());
+  l.gradient = std::max(l.gradient, 3 * s.at("grad worst relative norm").get<double>());
+  const double lm = std::abs(s.at("loss/lm").get<double>());
+  l.loss = std::max(l.loss, 3 * lm);
+  return l;
+}
+
+class Comparer {
+ public:
+  Comparer(const SafetensorsFile& file, Verification& result) : file_(file), result_(result) {}
+
+  void relative_norm(const std::string& name, const std::vector<float>& got, double limit) {
+    const std::vector<float> want = take(name, got.size());
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      difference += std::pow(static_cast<double>(got[i]) - want[i], 2);
+      norm += std::pow(static_cast<double>(want[i]), 2);
+    }
+    add(name, "relative norm", norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference), limit);
+  }
+  void mean_difference(const std::string& name, const std::vector<float>& got, double limit) {
+    const std::vector<float> want = take(name, got.size());
+    double sum = 0;
+    for (std::size_t i = 0; i < want.size(); ++i) sum += std::abs(static_cast<double>(got[i]) - want[i]);
+    add(name, "mean |difference|", sum / static_cast<double>(want.size()), limit);
+  }
+  void scalar(const std::string& name, double got, double limit) { scalar(name, got, take(name, 1)[0], limit); }
+  void scalar(const std::string& name, double got, double want, double limit) {
+    add(name, want == 0 ? "difference" : "relative", std::abs(got - want) / (want == 0 ? 1.0 : std::abs(want)), limit);
+  }
+  bool stored(const std::string& name) const { return file_.has(name); }
+  void finish() {
+    for (const data::StoredTensor& t : file_.tensors())
+      if (!t.name.starts_with("data/") && !seen_.contains(t.name)) result_.not_compared.push_back(t.name);
+  }
+
+ private:
+  std::vector<float> take(const std::string& name, std::size_t size) {
+    seen_.insert(name);
+    std::vector<float> v = file_.read_floats(name);
+    if (v.size() != size) refuse("{}: {} has {} elements; the model computes {}.", file_.path(), name, v.size(), size);
+    return v;
+  }
+  void add(const std::string& name, const char* measure, double error, double limit) {
+    result_.comparisons.push_back({name, measure, error, limit});
+  }
+
+  const SafetensorsFile& file_;
+  Verification& result_;
+  std::set<std::string> seen_;
+};
+
+void compare_losses(Comparer& compare, const Losses& l, double limit) {
+  compare.scalar("loss/total", l.total, limit);
+  compare.scalar("loss/lm", l.lm, limit);
+  compare.scalar("loss/mtp", l.mtp, limit);
+  compare.scalar("loss/moe_lb", l.moe_lb, limit);
+  compare.scalar("loss/z", l.z, limit);
+  compare.scalar("loss/xent_sum", l.xent_sum, limit);
+  compare.scalar("loss/total_weights", l.weights, 0);
+  if (compare.stored("mtp/losses")) {
+    compare.relative_norm("mtp/losses", {l.mtp_sum.begin(), l.mtp_sum.end()}, limit);
+    compare.relative_norm("mtp/weights", {l.mtp_weights.begin(), l.mtp_weights.end()}, 0);
+  }
+}
+
+/// layer_out, logits, the router's biased scores and balance terms, as the tap saw them.
+void compare_activations(Comparer& compare, const Values& seen, Model& model, const Exec& exec, const Limits& limits) {
+  std::map<std::string, const nn::Param*> params;
+  for (const nn::Param* p : model.params().all()) params[p->path] = p;
+  const auto layers = static_cast<float>(model.expert_loads().size());
+  for (const auto& [name, values] : seen) {
+    const auto rest = [&](const char* prefix) { return name.substr(std::string(prefix).size()); };
+    if (name.starts_with("score/")) {
+      std::vector<float> biased = values;
+      if (const auto bias = params.find(rest("score/") + "/bias"); bias != params.end()) {
+        const std::vector<float> b = floats_of(exec, bias->second->value);
+        for (std::size_t i = 0; i < biased.size(); ++i) biased[i] += b[i % b.size()];
+      }
+      if (compare.stored("gate_biased/" + rest("score/"))) compare.mean_difference("gate_biased/" + rest("score/"), biased, limits.logits);
+    } else if (name.starts_with("lb/")) {
+      const std::string stored = name.substr(0, name.find("/DeepSeekMoeBlock_0"));
+      if (compare.stored(stored)) compare.scalar(stored, values.at(0) * layers, limits.loss);
+    } else if (compare.stored(name)) {
+      if (name.starts_with("layer_out/"))
+        compare.relative_norm(name, values, limits.gradient);
+      else
+        compare.mean_difference(name, values, limits.logits);
+    }
+  }
+}
+
+void compare_gradients(Comparer& compare, const SafetensorsFile& file, Model& model, const Exec& exec, const Limits& limits) {
+  const json norms = json::parse(file.metadata("grad_norms"));
+  for (const nn::Param* p : model.params().all()) {
+    if (!p->trained) continue;
+    const std::vector<float> g = floats_of(exec, p->gradient);
+    if (compare.stored("grad/" + p->path)) {
+      compare.relative_norm("grad/" + p->path, g, limits.gradient);
+    }
+    double sum = 0;
+    for (const float x : g) sum += static_cast<double>(x) * x;
+    if (!norms.contains(p->path)) refuse("{}: the norm of the gradient of {} is not recorded.", file.path(), p->path);
+    compare.scalar("grad norm/" + p->path, std::sqrt(sum), norms.at(p->path).get<double>(), limits.gradient);
+  }
+}
+
+/// The step of the selection bias, from a bias of zero so that the difference is not rounded.
+void compare_bias_updates(Comparer& compare, Engine& engine, const Exec& exec) {
+  std::vector<nn::Param*> biases;
+  for (nn::Param* p : engine.model().params().all())
+    if (p->path.ends_with("/gate/bias")) biases.push_back(p);
+  for (nn::Param* p : biases) upload(exec, std::vector<float>(static_cast<std::size_t>(p->shape.numel()), 0.0f).data(), p->value);
+  engine.end_step(0);
+  for (nn::Param* p : biases) {
+    const std::string stored = "bias_update/" + p->path.substr(0, p->path.find("/DeepSeekMoeBlock_0"));
+    if (compare.stored(stored)) compare.relative_norm(stored, floats_of(exec, p->value), 1e-7);
+  }
+}
+
+}  // namespace
+
+bool Verification::holds() const {
+  return !comparisons.empty() && not_compared.empty() &&
+         std::all_of(comparisons.begin(), comparisons.end(), [](const Comparison& c) { return c.holds(); });
+}
+
+Verification verify_file(const std::string& path, const Exec& exec, comm::Communicator& world) {
+  const SafetensorsFile file(path);
+  if (file.metadata("format") != "kvant-golden-maxtext/1" || file.metadata("kind") != "model")
+    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kind \"model\".", path,
+           file.metadata("format"), file.metadata("kind"));
+  const std::filesystem::path beside = std::filesystem::path(path).parent_path() / file.metadata("params");
+  if (!std::filesystem::exists(beside)) refuse("{}: its weights are in {}, which is not beside it.", path, file.metadata("params"));
+  const SafetensorsFile weights(beside.string());
+
+  const config::Settings settings = settings_of(file);
+  auto model = make_model(settings.model);
+  quant::Plan::bind(model->sites(), settings);
+  Engine engine(settings, std::move(model), exec, world);
+  engine.allocate();
+  load_parameters(weights, engine.model(), exec);
+
+  Values seen;
+  const Tap tap = [&](const std::string& name, const TensorView& t) {
+    if (!name.starts_with("out/")) seen[name] = floats_of(exec, t);
+  };
+  const data::Batch batch = batch_of(file);
+  const Losses losses = engine.differentiate({&batch, 1}, &tap);
+
+  Verification result{path, {}, {}};
+  Comparer compare(file, result);
+  const Limits limits = limits_of(file, settings);
+  compare_losses(compare, losses, limits.loss);
+  compare_activations(compare, seen, engine.model(), exec, limits);
+  compare_gradients(compare, file, engine.model(), exec, limits);
+  compare_bias_updates(compare, engine, exec);
+  compare.finish();
+  return result;
+}
+
+}  // namespace kvant::train

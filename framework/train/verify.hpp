@@ -1,0 +1,31 @@
+// Verification: runs what a file of recorded values says and compares every tensor in it (layout: docs/numerics.md).
+#pragma once
+
+#include "base/kokkos.hpp"
+#include "comm/communicator.hpp"
+
+#include <string>
+#include <vector>
+
+namespace kvant::train {
+
+/// How one stored tensor came out.
+struct Comparison {
+  std::string tensor;
+  std::string measure;  ///< "mean |difference|", "relative norm", "relative"
+  double error = 0, limit = 0;
+  bool holds() const { return error <= limit; }  // a NaN holds nothing
+};
+
+struct Verification {
+  std::string file;
+  std::vector<Comparison> comparisons;
+  std::vector<std::string> not_compared;  ///< stored tensors that this version has nothing to compare with
+  bool holds() const;
+};
+
+/// Shapes, scheme and settings come from the file's metadata, the weights from the file that it names, which is looked up beside
+/// it. Throws UsageError where the file is not of a layout that this version reads.
+Verification verify_file(const std::string& file, const Exec& exec, comm::Communicator& world);
+
+}  // namespace kvant::train
