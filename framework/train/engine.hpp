@@ -40,6 +40,7 @@ class Engine {
   ~Engine();
 
   Model& model() { return *model_; }
+  const Model& model() const { return *model_; }
   /// Memory and initial values. Whatever is bound to the sites must be bound before.
   void allocate();
 

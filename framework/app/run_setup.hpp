@@ -1,0 +1,22 @@
+// A configuration that has been read and checked, for the commands that run a model.
+#pragma once
+
+#include "app/command.hpp"
+#include "config/document.hpp"
+#include "config/settings.hpp"
+#include "quant/plan.hpp"
+
+namespace kvant::app {
+
+struct RunSetup {
+  config::Document document;
+  config::Settings settings;
+
+  /// Loads the plugins of run.plugins and of the scheme, hands them their sections, and refuses what nobody took. Kokkos must be up.
+  void load_plugins();
+};
+
+/// Reads the file and the overrides; what the sections alone can tell is checked. Keys of plugins are taken by load_plugins().
+RunSetup read_run(const ConfigArguments& arguments);
+
+}  // namespace kvant::app
