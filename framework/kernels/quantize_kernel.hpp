@@ -99,7 +99,7 @@ KOKKOS_INLINE_FUNCTION float calibrated(const ScaleLaw& law, int32_t magnitude) 
 }
 
 KOKKOS_INLINE_FUNCTION ScalePair scale_of(const ScaleLaw& law, int32_t magnitude) {
-  if (magnitude >= static_cast<int32_t>(infinity_bits)) return {float_of(0x7fc00000u), 0.0f, false};
+  if (magnitude >= static_cast<int32_t>(infinity_bits)) return {float_of(0x7fc00000u), float_of(0x7fc00000u), false};
   const float m = calibrated(law, magnitude);
   float s = law.scale_by_reciprocal ? m * (1.0f / law.bound) : m / law.bound;
   if (law.reference_guard) {
