@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "config/detail/state.hpp"
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 #include "config/document.hpp"
 
 namespace kvant::config {
@@ -229,12 +229,12 @@ double Section::require_real(const Key& key, const RealRange& range) { return re
 std::string Section::take_choice(const Key& key, const std::string& fallback, const std::vector<std::string>& choices) {
   std::vector<std::string> quoted;
   for (const std::string& choice : choices) quoted.push_back(to_toml(choice));
-  const std::string allowed = detail::listed(quoted, quoted.size(), "or");
+  const std::string allowed = listed(quoted, quoted.size(), "or");
   std::string value;
   if (!read(key, &fallback, allowed, value)) return fallback;
   for (const std::string& choice : choices)
     if (value == choice) return value;
-  const std::string meant = detail::nearest(value, choices);
+  const std::string meant = nearest(value, choices);
   const std::string advice = meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant);
   refuse(key.name, fmt::format("{} in section [{}] must be {}; found \"{}\"{}", key.name, path_, allowed, value, advice));
   return fallback;

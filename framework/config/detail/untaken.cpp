@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "config/detail/state.hpp"
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 
 namespace kvant::config::detail {
 namespace {

@@ -1,8 +1,8 @@
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
-using namespace kvant::config::detail;
+using namespace kvant::config;
 
 TEST_CASE("edit distance counts insertions, deletions, replacements and swaps of neighbours") {
   CHECK(edit_distance("", "") == 0);

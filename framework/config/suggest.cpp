@@ -1,10 +1,10 @@
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-namespace kvant::config::detail {
+namespace kvant::config {
 namespace {
 
 std::vector<std::string> words_of(const std::string& name) {
@@ -100,4 +100,4 @@ std::string listed(const std::vector<std::string>& names, size_t most, std::stri
   return out;
 }
 
-}  // namespace kvant::config::detail
+}  // namespace kvant::config

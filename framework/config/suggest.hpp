@@ -1,11 +1,11 @@
-// Which valid name did the user mean? Pure functions on names.
+// Which valid name did the user mean? Pure functions on names, for keys, choices, commands, plugins.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace kvant::config::detail {
+namespace kvant::config {
 
 /// Lower case, hyphens as underscores: names that differ only so are one name spelt in two ways.
 std::string normalised(std::string_view name);
@@ -23,4 +23,4 @@ std::string nearest(std::string_view written, const std::vector<std::string>& ca
 /// "a, b and c"; `most`: after so many, "and 12 more".
 std::string listed(const std::vector<std::string>& names, size_t most = 12, std::string_view last = "and");
 
-}  // namespace kvant::config::detail
+}  // namespace kvant::config

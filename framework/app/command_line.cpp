@@ -1,0 +1,21 @@
+// What commands share in their options and help.
+#include "app/command.hpp"
+
+namespace kvant::app {
+
+void add_config_arguments(CLI::App& subcommand, ConfigArguments& arguments) {
+  subcommand.add_option("CONFIG", arguments.file, "the configuration, a TOML file (docs/configuration.md lists every key)")->required();
+  subcommand
+      .add_option("--set", arguments.overrides,
+                  "one key of the configuration: section.key=value; TOML, or a bare word for a string; may be given again")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false);
+}
+
+void add_examples(CLI::App& subcommand, const std::vector<std::string>& lines) {
+  std::string text = "Examples:";
+  for (const std::string& line : lines) text += "\n  " + line;
+  subcommand.footer(text);
+}
+
+}  // namespace kvant::app

@@ -1,0 +1,84 @@
+// The program: reads the command line, runs one command, turns whatever is thrown into one sentence and an exit code.
+#include "app/commands.hpp"
+#include "base/build.hpp"
+#include "base/error.hpp"
+#include "base/log.hpp"
+#include "config/suggest.hpp"
+
+#include <cstdio>
+#include <new>
+
+namespace {
+
+using kvant::ExitCode;
+using kvant::app::Context;
+
+/// The last line of everything that the program prints.
+int end_with(const std::string& sentence, ExitCode code) {
+  kvant::log::flush();
+  std::fflush(stdout);
+  std::fprintf(stderr, "kvant: %s\n", sentence.c_str());
+  return static_cast<int>(code);
+}
+
+std::vector<std::string> names_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+/// "there is no command 'trian'; did you mean 'train'?", or "" if a command was named.
+std::string unknown_command(const CLI::App& app, const Context& context) {
+  if (context.arguments.empty() || context.arguments.front().starts_with("-")) return {};
+  const std::string& word = context.arguments.front();
+  for (const std::string& name : names_of(app))
+    if (name == word) return {};
+  const std::string meant = kvant::config::nearest(word, names_of(app));
+  const std::string advice = meant.empty() ? "valid are " + kvant::config::listed(names_of(app)) : "did you mean '" + meant + "'?";
+  return "there is no command '" + word + "'; " + advice;
+}
+
+/// Parses; returns true if there is a command to run, else sets the exit code.
+bool parse(CLI::App& app, Context& context, int& exit_code) {
+  try {
+    std::vector<std::string> reversed(context.arguments.rbegin(), context.arguments.rend());
+    app.parse(reversed);
+    if (context.run) return true;
+    std::fputs(app.help().c_str(), stderr);
+    exit_code = static_cast<int>(ExitCode::usage);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help and --version
+      exit_code = app.exit(error);
+      return false;
+    }
+    const std::string unknown = unknown_command(app, context);
+    exit_code = end_with(unknown.empty() ? std::string(error.what()) + " (--help says what there is)" : unknown, ExitCode::usage);
+  }
+  return false;
+}
+
+int run(const Context& context) {
+  try {
+    return context.run();
+  } catch (const kvant::Error& error) {
+    return end_with(error.what(), error.code());
+  } catch (const std::bad_alloc&) {
+    return end_with("there is not enough memory.", ExitCode::failure);
+  } catch (const std::exception& error) {
+    return end_with(std::string("something went wrong that has no sentence of its own: ") + error.what(), ExitCode::failure);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Context context;
+  context.arguments.assign(argv + 1, argv + argc);
+  CLI::App app("Trains Mixture-of-Experts transformers in quantized arithmetic.", "kvant");
+  app.set_version_flag("--version", "kvant " KVANT_VERSION);
+  app.require_subcommand(0, 1);
+  kvant::app::add_examples(app, {"kvant train configs/quickstart.toml", "kvant train --help"});
+  kvant::app::add_commands(app, context);
+  int exit_code = 0;
+  return parse(app, context, exit_code) ? run(context) : exit_code;
+}
