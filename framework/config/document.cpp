@@ -65,8 +65,10 @@ void Document::declare_family(const std::string& path, const std::string& what) 
 
 void Document::hint(const std::string& name, const std::string& sentence) { state_->hints[name] = sentence; }
 
-void Document::finish() {
-  detail::note_untaken(*state_);
+void Document::finish() { finish_outside({}); }
+
+void Document::finish_outside(const std::string& path) {
+  detail::note_untaken(*state_, path);
   const std::string problems = detail::report(*state_);
   if (!problems.empty()) throw UsageError(problems);
 }

@@ -156,6 +156,8 @@ class Document {
 
   /// Refuses what nobody took and throws everything that was noted: one UsageError, one line each, ordered by place.
   void finish();
+  /// The same for all but the sections below `path`, whose readers come later (plugins, which need a device first).
+  void finish_outside(const std::string& path);
 
   /// Every key that was taken so far, in the order of taking.
   const std::vector<KeyRecord>& keys() const;

@@ -87,10 +87,10 @@ void note_absent_member(State& state, const std::string& family, const std::stri
                                                         name, loaded.empty() ? "none" : listed(loaded), near)});
 }
 
-void walk(State& state, const std::string& path, const Node& table) {
+void walk(State& state, const std::string& path, const Node& table, const std::string& except) {
   for (const auto& [name, node] : table.entries) {
-    if (node.taken) continue;
     const std::string below = join(path, name);
+    if (node.taken || (below == except && node.kind == Kind::table)) continue;
     const bool is_section = state.find_section(below) != nullptr;
     if (node.kind != Kind::table) {
       if (is_section)
@@ -102,7 +102,7 @@ void walk(State& state, const std::string& path, const Node& table) {
     } else if (!is_section && node.entries.empty()) {
       state.problems.push_back({node.key_place, fmt::format("there is no section [{}]; {}", below, advice_for_section(state, below))});
     } else {
-      walk(state, below, node);
+      walk(state, below, node, except);
     }
   }
 }
@@ -122,7 +122,7 @@ std::vector<std::string> State::keys_of(std::string_view section) const {
   return names;
 }
 
-void note_untaken(State& state) { walk(state, "", state.root); }
+void note_untaken(State& state, const std::string& except) { walk(state, "", state.root, except); }
 
 std::string report(const State& state) {
   if (state.problems.empty()) return {};

@@ -151,6 +151,21 @@ TEST_CASE("D02: a plugin's section is held to what the plugin declares") {
           ContainsSubstring("a.toml:3:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: my_scheme)"));
 }
 
+TEST_CASE("what plugins do not read can be refused before plugins are loaded") {
+  const std::string plugins = "[quant.plugins.other]\nx = 1\n";
+  Document good = Document::parse(plugins, "a.toml");
+  good.section("quant");
+  CHECK_NOTHROW(good.finish_outside("quant.plugins"));
+  REQUIRE_THROWS_WITH(good.finish(), ContainsSubstring("unknown key 'x': there is no section [quant.plugins.other]"));
+
+  Document bad = Document::parse("[quant]\nplugin = 1\n" + plugins, "a.toml");
+  bad.section("quant");
+  REQUIRE_THROWS_WITH(bad.finish_outside("quant.plugins"), Equals("a.toml:2:1: section [quant] has no key 'plugin'"));
+  Document scalar = Document::parse("[quant]\nplugins = 1\n", "a.toml");
+  scalar.section("quant");
+  REQUIRE_THROWS_AS(scalar.finish_outside("quant.plugins"), kvant::UsageError);
+}
+
 TEST_CASE("a plugin's section that is empty or that no plugin is there for is refused too") {
   Document document = Document::parse("[quant.plugins.other]\n", "a.toml");
   document.section("quant");

@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# The command line itself: help, version, and what is refused.
+source "$(dirname "$0")/lib.sh"
+
+expect 0 --version
+[[ $out =~ ^kvant\ [0-9]+\.[0-9]+\.[0-9]+$ ]] || fail "--version prints '$out'"
+
+expect 0 --help
+commands=(train eval explain plugins data bench verify)
+shows "Examples:" "${commands[@]}"
+for command in "${commands[@]}"; do
+  expect 0 "$command" --help
+  shows "Examples:" "kvant $command"
+done
+
+expect 2
+shows "Usage:"
+expect 2 trian
+shows_once "kvant: there is no command 'trian'; did you mean 'train'?"
+error_lines 1
+expect 2 weather
+shows "there is no command 'weather'; valid are train, "
+expect 2 --hlep
+shows_once "kvant: The following argument was not expected: --hlep"
+expect 2 train
+shows "CONFIG is required"
+expect 2 train "$KVANT_ROOT/configs/quickstart.toml" --stes=3
+shows "--stes=3"
+[[ ! -e runs ]] || fail "a refused command line made a run folder"
+
+finish

@@ -1,0 +1,59 @@
+#!/usr/bin/env bash
+# Bad configurations stop `kvant train` with all their problems in one go, before anything is made (D01).
+source "$(dirname "$0")/lib.sh"
+quick=$KVANT_ROOT/configs/quickstart.toml
+
+# D01: four bad keys, four lines, once.
+{
+  echo 'learning_rate = 3e-4'
+  cat "$quick"
+  printf '[train]\nnum-steps = 10\ngradient_clipp1ng = 1\n'
+} | sed 's/^\[optimizer\]$/[optimizer]\nlearning_rte = 3e-4/' >d01.toml
+rte=$(grep -n '^learning_rte' d01.toml | cut -d: -f1)
+steps=$(grep -n '^num-steps' d01.toml | cut -d: -f1)
+expect 2 train d01.toml
+error_lines 5
+shows_once "4 problems in the configuration d01.toml:"
+shows_once "d01.toml:1:1: the key 'learning_rate' stands in no section; this key exists in section [optimizer]"
+shows_once "d01.toml:$rte:1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?"
+shows_once "d01.toml:$steps:1: unknown key 'num-steps': there is no section [train]; did you mean 'steps' of section [run]?"
+shows_once "d01.toml:$((steps + 1)):1: unknown key 'gradient_clipp1ng': there is no section [train]; did you mean 'gradient_clipping_threshold'"
+
+# D02: a section for a plugin that is not loaded.
+{ cat "$quick"; printf '[quant.plugins.not_loaded]\nblok = 128\n'; } >d02.toml
+expect 2 train d02.toml
+shows_once "section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded"
+
+# Overrides are checked like the file, and named.
+expect 2 train "$quick" --set run.steps=ten --set optimizer.learning_rte=1 --set model.num_experts_per_tok=0.5
+shows_once "--set run.steps=ten: steps in section [run] must be an integer; found the string \"ten\""
+shows_once "--set optimizer.learning_rte=1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?"
+shows_once "--set model.num_experts_per_tok=0.5: num_experts_per_tok in section [model] must be an integer"
+expect 2 train "$quick" --set run.steps
+shows_once "--set run.steps: an override is written section.key=value"
+
+# Settings that cannot go together: all of them, with both numbers.
+expect 2 train "$quick" --set model.num_experts_per_tok=9 --set model.base_num_kv_heads=3 --set model.n_routing_groups=3 \
+  --set model.topk_routing_group=2 --set data.gradient_accumulation_steps=3
+shows_once "4 settings cannot go together:"
+shows_once "num_experts_per_tok = 9 is more than num_experts = 8"
+shows_once "base_num_query_heads = 4 does not divide into base_num_kv_heads = 3"
+shows_once "num_experts = 8 does not divide into n_routing_groups = 3"
+shows_once "global_batch_size = 8 does not divide by 1 ranks × gradient_accumulation_steps = 3"
+
+# Files.
+expect 2 train no_such.toml
+shows_once "kvant: there is no configuration file no_such.toml"
+error_lines 1
+expect 2 train .
+shows_once "kvant: . is a folder, but a configuration is a TOML file"
+printf '[run\n' >broken.toml
+expect 2 train broken.toml
+shows_once "broken.toml:1:"
+printf 'extends = "b.toml"\n' >a.toml
+printf 'extends = "a.toml"\n' >b.toml
+expect 2 train a.toml
+shows_once "files extend one another in a circle"
+
+[[ ! -e runs ]] || fail "a refused configuration made a run folder"
+finish
