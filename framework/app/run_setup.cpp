@@ -4,17 +4,33 @@
 
 namespace kvant::app {
 
-RunSetup read_run(const ConfigArguments& arguments) {
+namespace {
+
+RunSetup read(const ConfigArguments& arguments) {
   config::Document document = config::Document::read(arguments.file, arguments.overrides);
   const config::Settings settings = config::read_settings(document);
+  document.finish_outside("quant.plugins");
   return {std::move(document), settings};
+}
+
+}  // namespace
+
+RunSetup read_model(const ConfigArguments& arguments) {
+  RunSetup setup = read(arguments);
+  config::check_model(setup.settings);
+  return setup;
+}
+
+RunSetup read_run(const ConfigArguments& arguments) {
+  RunSetup setup = read(arguments);
+  config::check(setup.settings);
+  return setup;
 }
 
 void RunSetup::load_plugins() {
   for (const std::string& name : settings.run.plugins) plugin::load(name);
   quant::configure_plugins(document, settings.quant);
   document.finish();
-  config::check(settings);
 }
 
 }  // namespace kvant::app

@@ -16,7 +16,9 @@ struct RunSetup {
   void load_plugins();
 };
 
-/// Reads the file and the overrides; what the sections alone can tell is checked. Keys of plugins are taken by load_plugins().
+/// Reads the file and the overrides and refuses, before any device is touched, what the sections alone can tell. Keys of plugins
+/// are taken by load_plugins(). read_model: for commands that need no data and no steps (explain); read_run: for a whole run.
+RunSetup read_model(const ConfigArguments& arguments);
 RunSetup read_run(const ConfigArguments& arguments);
 
 }  // namespace kvant::app
