@@ -81,6 +81,31 @@ KOKKOS_INLINE_FUNCTION void raise_columns(const T* x, long n, float factor, int3
   }
 }
 
+/// Both at once: maxima of |x·column_factor| by column, and of |x·row_factor(s)| returned for the row.
+template <class T>
+KOKKOS_INLINE_FUNCTION int32_t raise_both(const T* __restrict x, long n, float row_factor, const float* __restrict row_factors,
+                                          float column_factor, int32_t* __restrict largest) {
+  int32_t row = 0;
+  if (row_factors != nullptr) {
+    for (long c = 0; c < n; ++c) {
+      const float value = to_float(x[c]);
+      const auto by_row = static_cast<int32_t>(magnitude_bits(value * row_factors[c]));
+      const auto by_column = static_cast<int32_t>(magnitude_bits(value * column_factor));
+      row = by_row > row ? by_row : row;
+      largest[c] = by_column > largest[c] ? by_column : largest[c];
+    }
+  } else {
+    for (long c = 0; c < n; ++c) {
+      const float value = to_float(x[c]);
+      const auto by_row = static_cast<int32_t>(magnitude_bits(value * row_factor));
+      const auto by_column = static_cast<int32_t>(magnitude_bits(value * column_factor));
+      row = by_row > row ? by_row : row;
+      largest[c] = by_column > largest[c] ? by_column : largest[c];
+    }
+  }
+  return row;
+}
+
 /// Combines the maxima of a chunk into those of the matrix.
 KOKKOS_INLINE_FUNCTION void raise_shared(const int32_t* largest, long n, int32_t* shared) {
   for (long c = 0; c < n; ++c)
@@ -286,20 +311,20 @@ KOKKOS_INLINE_FUNCTION void pair_chunk(const Source<T>& in, const Source<T>& by_
     for (long i = 0; i < n; ++i) largest[i] = 0;
     long current = grouped_columns ? by_column.groups.of(begin) : 0;
     for (long r = begin; r < end; ++r) {
-      const long row_group = in.grouped_multiplier ? in.groups.of(r) : 0;
-      if (!in.grouped_multiplier || row_group < in.groups.count) {
-        const float* factors = in.column_factors(row_group);
-        const int32_t m = row_magnitude(in.row(r) + c, n, in.row_factor(r), factors == nullptr ? nullptr : factors + c);
-        rows[r - begin] = m > rows[r - begin] ? m : rows[r - begin];
-      }
       const long group = grouped_columns ? by_column.groups.of(r) : 0;
       if (group != current) {
         raise_shared(largest, n, column_magnitudes + current * in.cols + c);
         for (long i = 0; i < n; ++i) largest[i] = 0;
         current = group;
       }
-      if (grouped_columns && group >= by_column.groups.count) continue;
-      raise_columns(by_column.row(r) + c, n, by_column.row_factor(r), largest);
+      // A row of no group raises no column (its maxima land in `largest`, which nobody shares any more) and, where a group's numbers
+      // would be its factors, no row either.
+      const long row_group = in.grouped_multiplier ? in.groups.of(r) : 0;
+      const bool orphan = in.grouped_multiplier && row_group >= in.groups.count;
+      const float* factors = orphan ? nullptr : in.column_factors(row_group);
+      const int32_t m = raise_both(in.row(r) + c, n, orphan ? 0.0f : in.row_factor(r), factors == nullptr ? nullptr : factors + c,
+                                   by_column.row_factor(r), largest);
+      rows[r - begin] = m > rows[r - begin] ? m : rows[r - begin];
     }
     if (!grouped_columns || current < by_column.groups.count) raise_shared(largest, n, column_magnitudes + current * in.cols + c);
   }
