@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
 #include "base/log.hpp"
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 #include "plugin/abi.hpp"
 #include "plugin/detail/check.hpp"
 #include "plugin/detail/guard.hpp"
@@ -18,9 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A library of which code has run, so that it may hold static objects, even if it was refused later.
+struct Opened {
+  Origin origin;
+  KvantPluginClose close;
+};
+
 struct Loaded {
   std::deque<Info> plugins;
-  std::vector<KvantPluginClose> close;
+  std::vector<Opened> opened;
   bool hooked = false, shut = false;
 };
 
@@ -49,7 +55,7 @@ class Collector final : public Host {
   void add(const Registration& offer) override {
     if (!info_.offers(offer.kind, offer.name))
       refuse("It offers the {} '{}', which its record ({}) does not announce.", name_of(offer.kind), offer.name,
-             config::detail::listed(info_.provides));
+             config::listed(info_.provides));
     offers_.push_back(offer);
   }
 
@@ -78,7 +84,7 @@ Entry entry_of(void* library, const Info& info, const char* name) {
 
 /// The steps past the checks: dlopen, query, register. The library stays mapped whatever happens (never dlclose: its destructors and
 /// thread-local data have addresses in many places).
-KvantPluginClose open_and_register(const Info& info) {
+void open_and_register(const Info& info) {
   dlerror();
   void* const library = dlopen(info.file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
@@ -86,9 +92,11 @@ KvantPluginClose open_and_register(const Info& info) {
     refuse("{} cannot be loaded: {}", title(info), reason == nullptr ? "the dynamic linker gives no reason." : reason);
   }
   const Origin origin{info.name, info.file};
+  std::vector<Opened>& opened = state().opened;
+  if (std::ranges::none_of(opened, [&](const Opened& o) { return o.origin.file == origin.file; }))
+    opened.push_back({origin, entry_of<KvantPluginClose>(library, info, "kvant_plugin_close")});
   const auto query = entry_of<KvantPluginQuery>(library, info, "kvant_plugin_query");
   const auto enter = entry_of<KvantPluginRegister>(library, info, "kvant_plugin_register");
-  const auto close = entry_of<KvantPluginClose>(library, info, "kvant_plugin_close");
 
   const KvantPluginRecord* record = nullptr;
   detail::guard(origin, "repeating its record", [&] { record = query(); });
@@ -100,7 +108,6 @@ KvantPluginClose open_and_register(const Info& info) {
   Collector collector(info);
   detail::guard(origin, "registering", [&] { enter(static_cast<Host*>(&collector)); });
   collector.commit(origin);
-  return close;
 }
 
 const Info& load_file(const fs::path& file) {
@@ -118,19 +125,18 @@ const Info& load_file(const fs::path& file) {
              other.file.string(), info.file.string());
   if (!all.hooked) Kokkos::push_finalize_hook(shut_down);
   all.hooked = true;
-  const KvantPluginClose close = open_and_register(info);
-  log::info("Plugin '{}' {} ({}) from {}", info.name, info.version, config::detail::listed(info.provides), info.file.string());
+  open_and_register(info);
+  log::info("Plugin '{}' {} ({}) from {}", info.name, info.version, config::listed(info.provides), info.file.string());
   all.plugins.push_back(std::move(info));
-  all.close.push_back(close);
   return all.plugins.back();
 }
 
 std::string summary(const std::vector<Info>& infos) {
   std::vector<std::string> words;
   for (const Info& info : infos)
-    words.push_back(info.refused.empty() ? fmt::format("{} ({})", info.name, config::detail::listed(info.provides))
+    words.push_back(info.refused.empty() ? fmt::format("{} ({})", info.name, config::listed(info.provides))
                                          : fmt::format("{} (refused, see `kvant plugins`)", info.file.filename().string()));
-  return words.empty() ? "none" : config::detail::listed(words);
+  return words.empty() ? "none" : config::listed(words);
 }
 
 /// The one of the found plugins that `wanted` accepts, or null; several are refused.
@@ -159,10 +165,10 @@ bool is_called(const Info& info, const std::string& name) {
     names.push_back(info.name);
     for (const std::string& offer : info.provides) names.push_back(offer.substr(offer.find(':') + 1));
   }
-  const std::string meant = config::detail::nearest(name, names);
+  const std::string meant = config::nearest(name, names);
   refuse("There is no {} '{}'{}. {}Plugins found: {}. Looked in: {}. KVANT_PLUGIN_PATH names further folders.", what, name,
          meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
-         registered.empty() ? "" : fmt::format("Already here: {}. ", config::detail::listed(registered)), summary(infos),
+         registered.empty() ? "" : fmt::format("Already here: {}. ", config::listed(registered)), summary(infos),
          detail::described(search_path()));
 }
 
@@ -230,10 +236,9 @@ void shut_down() {
   Loaded& all = state();
   all.shut = true;
   clear_registries();
-  for (; !all.close.empty(); all.close.pop_back()) {
-    const Info& info = all.plugins[all.close.size() - 1];
+  for (; !all.opened.empty(); all.opened.pop_back()) {
     try {
-      detail::guard({info.name, info.file}, "destroying its static objects", all.close.back());
+      detail::guard(all.opened.back().origin, "destroying its static objects", all.opened.back().close);
     } catch (const std::exception& error) {  // nobody above a finalize hook can catch it
       log::error("{}", error.what());
     }

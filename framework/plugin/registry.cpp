@@ -1,7 +1,7 @@
 #include "plugin/registry.hpp"
 
 #include "base/error.hpp"
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 #include "plugin/detail/guard.hpp"
 
 #include <algorithm>
@@ -44,9 +44,9 @@ Entries::Entry& Entries::find(std::string_view name) const {
   for (const auto& entry : entries_)
     if (entry->name == name) return *entry;
   const std::vector<std::string> known = names();
-  const std::string meant = config::detail::nearest(name, known);
+  const std::string meant = config::nearest(name, known);
   refuse("There is no {} '{}'{}; {}.", name_of(kind_), name, meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
-         known.empty() ? "none is loaded" : "loaded: " + config::detail::listed(known));
+         known.empty() ? "none is loaded" : "loaded: " + config::listed(known));
 }
 
 void* Entries::create(std::string_view name) {

@@ -2,7 +2,7 @@
 
 #include "base/build.hpp"
 #include "base/error.hpp"
-#include "config/detail/suggest.hpp"
+#include "config/suggest.hpp"
 #include "plugin/fingerprint.hpp"
 
 #include <algorithm>
@@ -92,7 +92,7 @@ KvantPluginRecord read_record(const ElfFile& elf, Info& info) {
     if (std::ranges::any_of(info.provides, [&](const std::string& offer) { return offer.starts_with(fmt::format("{}:", name_of(kind))); }))
       kinds |= 1u << static_cast<unsigned>(kind);
   if (kinds == 0 || kinds != record.kinds)
-    fail("has a damaged record (it announces '{}', but the kinds {:#x})", config::detail::listed(info.provides), record.kinds);
+    fail("has a damaged record (it announces '{}', but the kinds {:#x})", config::listed(info.provides), record.kinds);
   info.source_hash = text_of(record.source_hash, "source hash");
   info.fingerprint = text_of(record.fingerprint, "fingerprint");
   return record;
@@ -114,7 +114,7 @@ std::vector<std::string> differences(std::string_view plugin, std::string_view h
 
 void check_fit(const ElfFile& elf, const Info& info, const HostFacts& host) {
   const std::vector<std::string> other = differences(info.fingerprint, host.fingerprint);
-  if (!other.empty()) fail("was built otherwise than this program: {}; {}", config::detail::listed(other), how_to_build);
+  if (!other.empty()) fail("was built otherwise than this program: {}; {}", config::listed(other), how_to_build);
 
   if (elf.defines("_ZN6Kokkos8finalizeEv"))
     fail("contains a Kokkos of its own (it defines Kokkos::finalize), but Kokkos must exist once in the process; link the shared "
@@ -122,7 +122,7 @@ void check_fit(const ElfFile& elf, const Info& info, const HostFacts& host) {
          "libkokkoscore.a");
   for (const std::string& soname : elf.needed()) {
     if (family_of(soname).empty() || std::ranges::find(host.libraries, soname) != host.libraries.end()) continue;
-    fail("asks for {}, but this program runs with {}; {}", soname, config::detail::listed(host.libraries), how_to_build);
+    fail("asks for {}, but this program runs with {}; {}", soname, config::listed(host.libraries), how_to_build);
   }
   for (const char* entry : {"kvant_plugin_query", "kvant_plugin_register", "kvant_plugin_close"})
     if (!elf.exports(entry))
