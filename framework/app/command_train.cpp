@@ -3,6 +3,7 @@
 #include "app/run_setup.hpp"
 #include "base/error.hpp"
 #include "base/log.hpp"
+#include "train/parameters_file.hpp"
 #include "train/trainer.hpp"
 
 #include <fmt/format.h>
@@ -28,6 +29,7 @@ void say_result(const train::RunResult& result, const RunSetup& setup, const Arg
   fmt::print("throughput       {:.0f} tokens/s (median step)\n", result.tokens_per_second);
   fmt::print("metrics          {0}/metrics.jsonl, {0}/metrics.csv\n", folder);
   fmt::print("configuration    {}/config.toml (as it was read, defaults included)\n", folder);
+  fmt::print("weights          {}/parameters.safetensors (for kvant eval; a run cannot be resumed from it)\n", folder);
   if (result.stopped_by != 0) return;
   fmt::print("\nNext:\n  ./kvant explain {}            what runs quantized, and why the rest does not\n", arguments.config.file);
   fmt::print("  ./kvant train {} --set quant.quantization=\"\"    the same run in plain float, to compare\n", arguments.config.file);
@@ -55,6 +57,7 @@ int run(const Arguments& arguments) {
   engine.allocate();
   train::MetricsWriter metrics(folder, setup.settings.run.steps, setup.settings.metrics.log_period);
   const train::RunResult result = train::train(setup.settings, *dataset, engine, runtime, metrics);
+  train::save_parameters((folder.path() / "parameters.safetensors").string(), engine.model(), runtime.exec());
   say_result(result, setup, arguments, folder.path().string());
   return static_cast<int>(result.stopped_by == 0 ? ExitCode::success : ExitCode::interrupted);
 }

@@ -6,6 +6,7 @@
 #include "numerics/bf16.hpp"
 #include "quant/plan.hpp"
 #include "train/engine.hpp"
+#include "train/parameters_file.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -82,19 +83,6 @@ data::Batch batch_of(const SafetensorsFile& file) {
   b.targets_segmentation = file.read_integers("data/targets_segmentation");
   b.valid_targets = std::count_if(b.targets_segmentation.begin(), b.targets_segmentation.end(), [](int32_t s) { return s != 0; });
   return b;
-}
-
-void load_parameters(const SafetensorsFile& file, Model& model, const Exec& exec) {
-  for (nn::Param* p : model.params().all()) {
-    const std::vector<float> values = file.read_floats(p->path);
-    if (static_cast<int64_t>(values.size()) != p->shape.numel())
-      refuse("{}: {} has {} elements, the model needs {}.", file.path(), p->path, values.size(), p->shape.numel());
-    upload(exec, values.data(), p->value);
-    ++p->epoch;
-  }
-  for (const data::StoredTensor& t : file.tensors())
-    if (std::none_of(model.params().all().begin(), model.params().all().end(), [&](const nn::Param* p) { return p->path == t.name; }))
-      refuse("{}: {} belongs to no parameter of the model.", file.path(), t.name);
 }
 
 /// Downloads any tensor as floats.
@@ -258,14 +246,13 @@ Verification verify_file(const std::string& path, const Exec& exec, comm::Commun
            file.metadata("format"), file.metadata("kind"));
   const std::filesystem::path beside = std::filesystem::path(path).parent_path() / file.metadata("params");
   if (!std::filesystem::exists(beside)) refuse("{}: its weights are in {}, which is not beside it.", path, file.metadata("params"));
-  const SafetensorsFile weights(beside.string());
 
   const config::Settings settings = settings_of(file);
   auto model = make_model(settings.model);
   quant::Plan::bind(model->sites(), settings);
   Engine engine(settings, std::move(model), exec, world);
   engine.allocate();
-  load_parameters(weights, engine.model(), exec);
+  load_parameters(beside.string(), engine.model(), exec);
 
   Values seen;
   const Tap tap = [&](const std::string& name, const TensorView& t) {

@@ -1,0 +1,17 @@
+// Weights alone, by the reference's names, in a safetensors file: what `kvant train` leaves at its end and `kvant eval` reads.
+// No optimizer, no position: a run cannot go on from it.
+#pragma once
+
+#include "base/kokkos.hpp"
+#include "models/model.hpp"
+
+#include <string>
+
+namespace kvant::train {
+
+/// float32, every parameter of the model.
+void save_parameters(const std::string& file, Model& model, const Exec& exec);
+/// Every parameter must be there with its number of elements and no other tensor may be: refused otherwise, naming it.
+void load_parameters(const std::string& file, Model& model, const Exec& exec);
+
+}  // namespace kvant::train
