@@ -51,7 +51,7 @@ void launch(const Exec& exec, const char* label, Kernel kernel, Arena& workspace
   const ArenaScope scope(workspace);
   kernel.next = static_cast<int*>(workspace.allocate_bytes(sizeof(int)));
   kernel.scratch = static_cast<float*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * kernel.at.floats) * sizeof(float)));
-  kernel.product = {sgemm_leaf()};
+  kernel.tile = {sgemm_leaf(), transpose_leaf()};
   Kokkos::parallel_for("kvant::attention_ticket", Range(exec.space, 0, 1), ResetTicket{kernel.next});
   Kokkos::parallel_for(label, Team(exec.space, workers, team_size), kernel);
 }

@@ -18,7 +18,7 @@ enum class BackwardCut {
 
 /// Offsets of a worker's scratch. dq, dk, dv: sums in float32, needed only where the tensors are narrower.
 struct BackwardScratch {
-  long q_t, q, dout, dout_t, p, ds, lse, dot, k, v, dq, dk, dv, floats;
+  long q_t, q, dout, dout_t, out_t, p, ds, lse, dot, k, v, dq, dk, dv, floats;
 
   BackwardScratch(const AttentionShape& shape, bool narrow, BackwardCut cut) {
     const long d = shape.qk_dim, w = shape.v_dim, keys = cut == BackwardCut::heads ? shape.seq : block_k;
@@ -27,6 +27,7 @@ struct BackwardScratch {
     q = layout.take(narrow ? block_q * d : 0);
     dout = layout.take(block_q * w);
     dout_t = layout.take(w * lanes);
+    out_t = layout.take(w * lanes);
     p = layout.take(long{block_k} * lanes);
     ds = layout.take(long{block_k} * lanes);
     lse = layout.take(lanes);
@@ -40,14 +41,32 @@ struct BackwardScratch {
   }
 };
 
-KOKKOS_INLINE_FUNCTION float* sums_of(float* x, float*) { return x; }
-KOKKOS_INLINE_FUNCTION float* sums_of(bf16_t*, float* scratch) { return scratch; }
-
-KOKKOS_INLINE_FUNCTION void store_sums(const TeamMember&, const float*, long, float*) {}
-KOKKOS_INLINE_FUNCTION void store_sums(const TeamMember& team, const float* sums, long count, bf16_t* x) {
-  for_lanes(team, static_cast<int>(count), [&](int begin, int end) {
-    for (int i = begin; i < end; ++i) x[i] = to_bf16(sums[i]);
+/// `rows` rows that lie `step` apart, as float32 one after another.
+template <class T>
+KOKKOS_INLINE_FUNCTION void gather_rows(const TeamMember& team, const T* from, long step, int rows, int cols, float* to) {
+  for_lanes(team, rows, [&](int begin, int end) {
+    for (int row = begin; row < end; ++row)
+      for (int col = 0; col < cols; ++col) to[row * cols + col] = to_float(from[row * step + col]);
   });
+}
+
+/// dot[c] = sum over rows of a[row][c] b[row][c], rows rising, by fused multiply-adds.
+KOKKOS_INLINE_FUNCTION void lane_dot(const float* __restrict__ a, const float* __restrict__ b, int rows, int begin, int end,
+                                     float* __restrict__ dot) {
+  for (int c = begin; c < end; ++c) dot[c] = 0;
+  for (int row = 0; row < rows; ++row)
+    for (int c = begin; c < end; ++c) dot[c] = fused(a[row * lanes + c], b[row * lanes + c], dot[c]);
+}
+
+/// From scores and dP to P and dS, by columns [begin, end).
+KOKKOS_INLINE_FUNCTION void softmax_gradient(float* __restrict__ p, float* __restrict__ ds, int keys, int begin, int end,
+                                             const float* __restrict__ lse, const float* __restrict__ dot) {
+  for (int key = 0; key < keys; ++key)
+    for (int c = begin; c < end; ++c) {
+      const float weight = softmax_exp(p[key * lanes + c] - lse[c]);
+      p[key * lanes + c] = weight;
+      ds[key * lanes + c] = weight * (ds[key * lanes + c] - dot[c]);
+    }
 }
 
 template <class T>
@@ -64,7 +83,7 @@ struct BackwardKernel {
   BackwardScratch at;
   int* next;
   int units;
-  TileProduct product;
+  TileOps tile;
 
   /// A unit: heads [h0, h1) of batch row b (one group or one of its heads), blocks of queries [i0, i1), blocks of keys [j0, j1).
   struct Unit {
@@ -101,8 +120,8 @@ struct BackwardKernel {
     const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim);
     const long k_begin = long{u.j0} * block_k, k_end = shape.seq < long{u.j1} * block_k ? shape.seq : long{u.j1} * block_k;
     const int64_t kv_row = (u.b * shape.kv_heads + u.h0 / (shape.heads / shape.kv_heads)) * shape.seq;
-    float* const dk_sums = sums_of(dk + (kv_row + k_begin) * d, mine + at.dk);
-    float* const dv_sums = sums_of(dv + (kv_row + k_begin) * w, mine + at.dv);
+    float* const dk_sums = float_target(dk + (kv_row + k_begin) * d, mine + at.dk);
+    float* const dv_sums = float_target(dv + (kv_row + k_begin) * w, mine + at.dv);
     if (cut != BackwardCut::queries) {
       fill(team, dk_sums, static_cast<int>((k_end - k_begin) * d), 0.0f);
       fill(team, dv_sums, static_cast<int>((k_end - k_begin) * w), 0.0f);
@@ -110,8 +129,8 @@ struct BackwardKernel {
     for (int64_t h = u.h0; h < u.h1; ++h)
       for (int i = u.i0; i < u.i1; ++i) query_block(team, mine, u, h, i, kv_row, dk_sums, dv_sums);
     if (cut != BackwardCut::queries) {
-      store_sums(team, dk_sums, (k_end - k_begin) * d, dk + (kv_row + k_begin) * d);
-      store_sums(team, dv_sums, (k_end - k_begin) * w, dv + (kv_row + k_begin) * w);
+      store_floats(team, dk_sums, static_cast<int>(k_end - k_begin) * d, dk + (kv_row + k_begin) * d);
+      store_floats(team, dv_sums, static_cast<int>(k_end - k_begin) * w, dv + (kv_row + k_begin) * w);
     }
   }
 
@@ -124,72 +143,58 @@ struct BackwardKernel {
     const int32_t* tokens = segment == nullptr ? nullptr : segment + u.b * seq;
     const SegmentRange q_range = segment_range(tokens, q0, rows);
     T* const dq_rows = dq + (x.head * seq + q0) * d;
-    float* const dq_sums = sums_of(dq_rows, mine + at.dq);
+    float* const dq_sums = float_target(dq_rows, mine + at.dq);
 
-    load_query(team, mine, u.b, h, x);
     const float* qb = as_float(team, q + (x.head * seq + q0) * d, rows * d, mine + at.q);
+    load_query(team, mine, u.b, h, x, qb);
     if (cut != BackwardCut::keys) fill(team, dq_sums, rows * d, 0.0f);
-    for (int j = u.j0; j < u.j1 && j <= i; ++j) {
-      const long k0 = long{j} * block_k;
-      const int keys = static_cast<int>(seq - k0 < block_k ? seq - k0 : block_k);
-      const SegmentRange k_range = segment_range(tokens, k0, keys);
+    const long k_begin = long{u.j0} * block_k, k_end = q0 + rows < long{u.j1} * block_k ? q0 + rows : long{u.j1} * block_k;
+    for (Rectangle r = rectangle_at(k_begin, q0, rows); r.k0 < k_end; r = rectangle_at(r.k0 + r.keys, q0, rows)) {
+      const SegmentRange k_range = segment_range(tokens, r.k0, r.keys);
       if (!k_range.meets(q_range)) continue;
-      const float* kb = as_float(team, k + (kv_row + k0) * d, keys * d, mine + at.k);
-      const float* vb = as_float(team, v + (kv_row + k0) * w, keys * w, mine + at.v);
-      scores(team, mine, x, k0, keys, kb, vb, k_range.same(q_range) ? nullptr : tokens);
+      const float* kb = as_float(team, k + (kv_row + r.k0) * d, r.keys * d, mine + at.k);
+      const float* vb = as_float(team, v + (kv_row + r.k0) * w, r.keys * w, mine + at.v);
+      scores(team, mine, x, r, kb, vb, k_range.same(q_range) ? nullptr : tokens);
+      const float *const p = mine + at.p + r.lane0, *const ds = mine + at.ds + r.lane0;
+      const int count = rows - r.lane0;
       if (cut != BackwardCut::queries) {
-        const long row = k0 - long{u.j0} * block_k;
-        product(team, keys, w, rows, mine + at.p, lanes, false, mine + at.dout, w, dv_sums + row * w, w, true);
-        product(team, keys, d, rows, mine + at.ds, lanes, false, qb, d, dk_sums + row * d, d, true);
+        const long row = r.k0 - k_begin;
+        tile.product(team, r.keys, w, count, p, lanes, false, mine + at.dout + r.lane0 * w, w, dv_sums + row * w, w, true);
+        tile.product(team, r.keys, d, count, ds, lanes, false, qb + r.lane0 * d, d, dk_sums + row * d, d, true);
       }
-      if (cut != BackwardCut::keys) product(team, rows, d, keys, mine + at.ds, lanes, true, kb, d, dq_sums, d, true);
+      if (cut != BackwardCut::keys)
+        tile.product(team, count, d, r.keys, ds, lanes, true, kb, d, dq_sums + r.lane0 * d, d, true);
     }
-    if (cut != BackwardCut::keys) store_sums(team, dq_sums, long{rows} * d, dq_rows);
+    if (cut != BackwardCut::keys) store_floats(team, dq_sums, rows * d, dq_rows);
   }
 
   /// What a block of queries needs whatever the keys: q and dO transposed, dO gathered from its token-major rows, lse, D.
-  KOKKOS_FUNCTION void load_query(const TeamMember& team, float* mine, int64_t b, int64_t h, const Query& x) const {
+  KOKKOS_FUNCTION void load_query(const TeamMember& team, float* mine, int64_t b, int64_t h, const Query& x, const float* qb) const {
     const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim);
     const long first = ((b * shape.seq + x.q0) * shape.heads + h) * w, step = shape.heads * w;
-    transpose_in(team, q + (x.head * shape.seq + x.q0) * d, d, x.rows, x.padded, d, mine + at.q_t);
-    transpose_in(team, dout + first, step, x.rows, x.padded, w, mine + at.dout_t);
+    tile.to_lanes(team, x.rows, x.padded, d, qb, d, mine + at.q_t);
+    gather_rows(team, out + first, step, x.rows, w, mine + at.dout);
+    tile.to_lanes(team, x.rows, x.padded, w, mine + at.dout, w, mine + at.out_t);
+    gather_rows(team, dout + first, step, x.rows, w, mine + at.dout);
+    tile.to_lanes(team, x.rows, x.padded, w, mine + at.dout, w, mine + at.dout_t);
     for_lanes(team, x.padded, [&](int begin, int end) {
-      for (int row = begin; row < end; ++row) {
-        float dot = 0;
-        for (int col = 0; row < x.rows && col < w; ++col) {
-          const float g = to_float(dout[first + row * step + col]);
-          mine[at.dout + row * w + col] = g;
-          dot = Kokkos::fma(g, to_float(out[first + row * step + col]), dot);
-        }
-        mine[at.dot + row] = dot;
-        mine[at.lse + row] = row < x.rows ? lse[x.head * shape.seq + x.q0 + row] : 0.0f;
-      }
+      // In the order in which the tile product sums dP: where one key has all the weight, dP - D is then exactly 0.
+      lane_dot(mine + at.dout_t, mine + at.out_t, w, begin, end, mine + at.dot);
+      for (int c = begin; c < end; ++c) mine[at.lse + c] = c < x.rows ? lse[x.head * shape.seq + x.q0 + c] : 0.0f;
     });
   }
 
-  /// P^T and dS^T of one pair; `tokens` not null: the pair needs the segment mask.
-  KOKKOS_FUNCTION void scores(const TeamMember& team, float* mine, const Query& x, long k0, int keys, const float* kb,
+  /// P^T and dS^T of one rectangle; `tokens` not null: it needs the segment mask.
+  KOKKOS_FUNCTION void scores(const TeamMember& team, float* mine, const Query& x, const Rectangle& r, const float* kb,
                               const float* vb, const int32_t* tokens) const {
-    const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim);
-    float* const p = mine + at.p;
-    float* const ds = mine + at.ds;
-    product(team, keys, x.padded, d, kb, d, false, mine + at.q_t, lanes, p, lanes, false);
-    product(team, keys, x.padded, w, vb, w, false, mine + at.dout_t, lanes, ds, lanes, false);
-    mask_causal(team, p, x.q0, k0, keys, x.padded);
-    if (tokens != nullptr) mask_segments(team, p, tokens + x.q0, tokens + k0, keys, x.rows);
-    for_lanes(team, x.padded, [&](int begin, int end) {
-      softmax_gradient(p, ds, keys, begin, end, mine + at.lse, mine + at.dot);
+    const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim), width = x.padded - r.lane0;
+    float *const p = mine + at.p, *const ds = mine + at.ds;
+    tile.product(team, r.keys, width, d, kb, d, false, mine + at.q_t + r.lane0, lanes, p + r.lane0, lanes, false);
+    tile.product(team, r.keys, width, w, vb, w, false, mine + at.dout_t + r.lane0, lanes, ds + r.lane0, lanes, false);
+    mask(team, p, r, x.q0, x.rows, tokens);
+    for_lanes(team, width, [&](int begin, int end) {
+      softmax_gradient(p + r.lane0, ds + r.lane0, r.keys, begin, end, mine + at.lse + r.lane0, mine + at.dot + r.lane0);
     });
-  }
-
-  static KOKKOS_FUNCTION void softmax_gradient(float* __restrict__ p, float* __restrict__ ds, int keys, int begin, int end,
-                                               const float* __restrict__ lse, const float* __restrict__ dot) {
-    for (int key = 0; key < keys; ++key)
-      for (int c = begin; c < end; ++c) {
-        const float weight = exp_lane(p[key * lanes + c] - lse[c]);
-        p[key * lanes + c] = weight;
-        ds[key * lanes + c] = weight * (ds[key * lanes + c] - dot[c]);
-      }
   }
 };
 
