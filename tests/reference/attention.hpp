@@ -1,4 +1,5 @@
-// Attention in double precision, with the whole score matrix and no tricks: what kernels/attention.hpp is compared with.
+// Attention in double precision, with the whole score matrix and no tricks: what kernels/attention.hpp is compared
+// with.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -28,7 +29,9 @@ struct AttentionGradient {
 struct AttentionIndex {
   AttentionShape s;
   std::size_t kv_head(int64_t h) const { return static_cast<std::size_t>(h / (s.heads / s.kv_heads)); }
-  std::size_t q(int64_t b, int64_t h, int64_t i) const { return static_cast<std::size_t>(((b * s.heads + h) * s.seq + i) * s.qk_dim); }
+  std::size_t q(int64_t b, int64_t h, int64_t i) const {
+    return static_cast<std::size_t>(((b * s.heads + h) * s.seq + i) * s.qk_dim);
+  }
   std::size_t k(int64_t b, int64_t h, int64_t j) const {
     return (static_cast<std::size_t>((b * s.kv_heads) * s.seq + j) + kv_head(h) * static_cast<std::size_t>(s.seq)) *
            static_cast<std::size_t>(s.qk_dim);
@@ -36,8 +39,12 @@ struct AttentionIndex {
   std::size_t v(int64_t b, int64_t h, int64_t j) const {
     return k(b, h, j) / static_cast<std::size_t>(s.qk_dim) * static_cast<std::size_t>(s.v_dim);
   }
-  std::size_t out(int64_t b, int64_t h, int64_t i) const { return static_cast<std::size_t>(((b * s.seq + i) * s.heads + h) * s.v_dim); }
-  std::size_t lse(int64_t b, int64_t h, int64_t i) const { return static_cast<std::size_t>((b * s.heads + h) * s.seq + i); }
+  std::size_t out(int64_t b, int64_t h, int64_t i) const {
+    return static_cast<std::size_t>(((b * s.seq + i) * s.heads + h) * s.v_dim);
+  }
+  std::size_t lse(int64_t b, int64_t h, int64_t i) const {
+    return static_cast<std::size_t>((b * s.heads + h) * s.seq + i);
+  }
 };
 
 inline bool attends(const AttentionInput& x, int64_t b, int64_t i, int64_t j) {
@@ -54,7 +61,8 @@ inline double attention_scores(const AttentionInput& x, int64_t b, int64_t h, in
     double& s = score[static_cast<std::size_t>(j)] = -std::numeric_limits<double>::infinity();
     if (!attends(x, b, i, j)) continue;
     s = 0;
-    for (std::size_t c = 0; c < static_cast<std::size_t>(x.shape.qk_dim); ++c) s += x.q[at.q(b, h, i) + c] * x.k[at.k(b, h, j) + c];
+    for (std::size_t c = 0; c < static_cast<std::size_t>(x.shape.qk_dim); ++c)
+      s += x.q[at.q(b, h, i) + c] * x.k[at.k(b, h, j) + c];
     max = std::max(max, s);
   }
   for (int64_t j = 0; j <= i; ++j) sum += std::exp(score[static_cast<std::size_t>(j)] - max);
@@ -78,11 +86,13 @@ inline AttentionOutput attention_forward(const AttentionInput& x) {
   return y;
 }
 
-inline AttentionGradient attention_backward(const AttentionInput& x, const AttentionOutput& y, const std::vector<double>& dout) {
+inline AttentionGradient attention_backward(const AttentionInput& x, const AttentionOutput& y,
+                                            const std::vector<double>& dout) {
   const AttentionShape& s = x.shape;
   const AttentionIndex at{s};
   const auto d = static_cast<std::size_t>(s.qk_dim), w = static_cast<std::size_t>(s.v_dim);
-  AttentionGradient g{std::vector<double>(x.q.size()), std::vector<double>(x.k.size()), std::vector<double>(x.v.size())};
+  AttentionGradient g{std::vector<double>(x.q.size()), std::vector<double>(x.k.size()),
+                      std::vector<double>(x.v.size())};
   std::vector<double> score(static_cast<std::size_t>(s.seq));
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t h = 0; h < s.heads; ++h)

@@ -81,9 +81,11 @@ struct AttentionCase {
   std::vector<double> dout;
 
   AttentionCase(DType type, const AttentionShape& s, double scale = 1.0) : dtype(type) {
-    input = {s, random_values(s.batch * s.heads * s.seq * s.qk_dim, "q", scale / std::sqrt(static_cast<double>(s.qk_dim))),
+    input = {s,
+             random_values(s.batch * s.heads * s.seq * s.qk_dim, "q", scale / std::sqrt(static_cast<double>(s.qk_dim))),
              random_values(s.batch * s.kv_heads * s.seq * s.qk_dim, "k", 1.0),
-             random_values(s.batch * s.kv_heads * s.seq * s.v_dim, "v", 1.0), {}};
+             random_values(s.batch * s.kv_heads * s.seq * s.v_dim, "v", 1.0),
+             {}};
     dout = random_values(s.batch * s.seq * s.heads * s.v_dim, "dout", 1.0);
   }
 
@@ -92,15 +94,16 @@ struct AttentionCase {
     const AttentionShape& s = input.shape;
     AttentionTensor q(dtype, {s.batch, s.heads, s.seq, s.qk_dim}), k(dtype, {s.batch, s.kv_heads, s.seq, s.qk_dim}),
         v(dtype, {s.batch, s.kv_heads, s.seq, s.v_dim}), out(dtype, {s.batch, s.seq, s.heads, s.v_dim}),
-        g(dtype, {s.batch, s.seq, s.heads, s.v_dim}), lse(DType::f32, {s.batch, s.heads, s.seq}), dq(dtype, q.view().shape),
-        dk(dtype, k.view().shape), dv(dtype, v.view().shape), segment(DType::i32, {s.batch, s.seq});
+        g(dtype, {s.batch, s.seq, s.heads, s.v_dim}), lse(DType::f32, {s.batch, s.heads, s.seq}),
+        dq(dtype, q.view().shape), dk(dtype, k.view().shape), dv(dtype, v.view().shape),
+        segment(DType::i32, {s.batch, s.seq});
     q.put(input.q), k.put(input.k), v.put(input.v), g.put(dout);
     if (!input.segment.empty()) segment.put(input.segment);
     const TensorView segments = input.segment.empty() ? TensorView{} : segment.view();
     for (AttentionTensor* t : {&out, &lse, &dq, &dk, &dv}) t->poison();
     attention_forward(exec, s, q.view(), k.view(), v.view(), segments, out.view(), lse.view(), workspace);
-    attention_backward(exec, s, q.view(), k.view(), v.view(), segments, out.view(), lse.view(), g.view(), dq.view(), dk.view(), dv.view(),
-                       workspace);
+    attention_backward(exec, s, q.view(), k.view(), v.view(), segments, out.view(), lse.view(), g.view(), dq.view(),
+                       dk.view(), dv.view(), workspace);
     exec.space.fence("kvant::test reads the results");
     return {out.get(), lse.get(), dq.get(), dk.get(), dv.get()};
   }

@@ -1,8 +1,9 @@
 // Backward kernel, by recomputation: with P = exp(S - lse),
 //   dv = P^T dO,   dP = dO v^T,   dS = P (dP - D) elementwise,   D[i] = dO[i] . O[i],   dq = dS k,   dk = dS^T q.
 //
-// Three ways to cut the work, one body. Summed in the same order (dq over rising blocks of keys; dk and dv over the group's
-// heads, then rising blocks of queries), all give the same bits, so the choice may look at the number of threads.
+// Three ways to cut the work, one body. Summed in the same order (dq over rising blocks of keys; dk and dv over the
+// group's heads, then rising blocks of queries), all give the same bits, so the choice may look at the number of
+// threads.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -43,7 +44,8 @@ struct BackwardScratch {
 
 /// `rows` rows that lie `step` apart, as float32 one after another.
 template <class T>
-KOKKOS_INLINE_FUNCTION void gather_rows(const TeamMember& team, const T* from, long step, int rows, int cols, float* to) {
+KOKKOS_INLINE_FUNCTION void gather_rows(const TeamMember& team, const T* from, long step, int rows, int cols,
+                                        float* to) {
   for_lanes(team, rows, [&](int begin, int end) {
     for (int row = begin; row < end; ++row)
       for (int col = 0; col < cols; ++col) to[row * cols + col] = to_float(from[row * step + col]);
@@ -51,16 +53,16 @@ KOKKOS_INLINE_FUNCTION void gather_rows(const TeamMember& team, const T* from, l
 }
 
 /// dot[c] = sum over rows of a[row][c] b[row][c], rows rising, by fused multiply-adds.
-KOKKOS_INLINE_FUNCTION void lane_dot(const float* __restrict__ a, const float* __restrict__ b, int rows, int begin, int end,
-                                     float* __restrict__ dot) {
+KOKKOS_INLINE_FUNCTION void lane_dot(const float* __restrict__ a, const float* __restrict__ b, int rows, int begin,
+                                     int end, float* __restrict__ dot) {
   for (int c = begin; c < end; ++c) dot[c] = 0;
   for (int row = 0; row < rows; ++row)
     for (int c = begin; c < end; ++c) dot[c] = fused(a[row * lanes + c], b[row * lanes + c], dot[c]);
 }
 
 /// From scores and dP to P and dS, by columns [begin, end).
-KOKKOS_INLINE_FUNCTION void softmax_gradient(float* __restrict__ p, float* __restrict__ ds, int keys, int begin, int end,
-                                             const float* __restrict__ lse, const float* __restrict__ dot) {
+KOKKOS_INLINE_FUNCTION void softmax_gradient(float* __restrict__ p, float* __restrict__ ds, int keys, int begin,
+                                             int end, const float* __restrict__ lse, const float* __restrict__ dot) {
   for (int key = 0; key < keys; ++key)
     for (int c = begin; c < end; ++c) {
       const float weight = softmax_exp(p[key * lanes + c] - lse[c]);
@@ -85,7 +87,8 @@ struct BackwardKernel {
   int units;
   TileOps tile;
 
-  /// A unit: heads [h0, h1) of batch row b (one group or one of its heads), blocks of queries [i0, i1), blocks of keys [j0, j1).
+  /// A unit: heads [h0, h1) of batch row b (one group or one of its heads), blocks of queries [i0, i1), blocks of keys
+  /// [j0, j1).
   struct Unit {
     int64_t b, h0, h1;
     int i0, i1, j0, j1;
@@ -108,7 +111,13 @@ struct BackwardKernel {
     const int64_t group = shape.heads / shape.kv_heads;
     if (cut == BackwardCut::queries) {
       const int64_t head = t / blocks, i = blocks - 1 - t % blocks;
-      return {head / shape.heads, head % shape.heads, head % shape.heads + 1, static_cast<int>(i), static_cast<int>(i) + 1, 0, blocks};
+      return {head / shape.heads,
+              head % shape.heads,
+              head % shape.heads + 1,
+              static_cast<int>(i),
+              static_cast<int>(i) + 1,
+              0,
+              blocks};
     }
     const int64_t head = cut == BackwardCut::keys ? t / blocks : t;
     const int64_t h0 = head % shape.kv_heads * group;
@@ -118,7 +127,8 @@ struct BackwardKernel {
 
   KOKKOS_FUNCTION void run(const TeamMember& team, float* mine, const Unit& u) const {
     const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim);
-    const long k_begin = long{u.j0} * block_k, k_end = shape.seq < long{u.j1} * block_k ? shape.seq : long{u.j1} * block_k;
+    const long k_begin = long{u.j0} * block_k,
+               k_end = shape.seq < long{u.j1} * block_k ? shape.seq : long{u.j1} * block_k;
     const int64_t kv_row = (u.b * shape.kv_heads + u.h0 / (shape.heads / shape.kv_heads)) * shape.seq;
     float* const dk_sums = float_target(dk + (kv_row + k_begin) * d, mine + at.dk);
     float* const dv_sums = float_target(dv + (kv_row + k_begin) * w, mine + at.dv);
@@ -148,7 +158,8 @@ struct BackwardKernel {
     const float* qb = as_float(team, q + (x.head * seq + q0) * d, rows * d, mine + at.q);
     load_query(team, mine, u.b, h, x, qb);
     if (cut != BackwardCut::keys) fill(team, dq_sums, rows * d, 0.0f);
-    const long k_begin = long{u.j0} * block_k, k_end = q0 + rows < long{u.j1} * block_k ? q0 + rows : long{u.j1} * block_k;
+    const long k_begin = long{u.j0} * block_k,
+               k_end = q0 + rows < long{u.j1} * block_k ? q0 + rows : long{u.j1} * block_k;
     for (Rectangle r = rectangle_at(k_begin, q0, rows); r.k0 < k_end; r = rectangle_at(r.k0 + r.keys, q0, rows)) {
       const SegmentRange k_range = segment_range(tokens, r.k0, r.keys);
       if (!k_range.meets(q_range)) continue;
@@ -159,7 +170,8 @@ struct BackwardKernel {
       const int count = rows - r.lane0;
       if (cut != BackwardCut::queries) {
         const long row = r.k0 - k_begin;
-        tile.product(team, r.keys, w, count, p, lanes, false, mine + at.dout + r.lane0 * w, w, dv_sums + row * w, w, true);
+        tile.product(team, r.keys, w, count, p, lanes, false, mine + at.dout + r.lane0 * w, w, dv_sums + row * w, w,
+                     true);
         tile.product(team, r.keys, d, count, ds, lanes, false, qb + r.lane0 * d, d, dk_sums + row * d, d, true);
       }
       if (cut != BackwardCut::keys)
@@ -168,8 +180,10 @@ struct BackwardKernel {
     if (cut != BackwardCut::keys) store_floats(team, dq_sums, rows * d, dq_rows);
   }
 
-  /// What a block of queries needs whatever the keys: q and dO transposed, dO gathered from its token-major rows, lse, D.
-  KOKKOS_FUNCTION void load_query(const TeamMember& team, float* mine, int64_t b, int64_t h, const Query& x, const float* qb) const {
+  /// What a block of queries needs whatever the keys: q and dO transposed, dO gathered from its token-major rows, lse,
+  /// D.
+  KOKKOS_FUNCTION void load_query(const TeamMember& team, float* mine, int64_t b, int64_t h, const Query& x,
+                                  const float* qb) const {
     const int d = static_cast<int>(shape.qk_dim), w = static_cast<int>(shape.v_dim);
     const long first = ((b * shape.seq + x.q0) * shape.heads + h) * w, step = shape.heads * w;
     tile.to_lanes(team, x.rows, x.padded, d, qb, d, mine + at.q_t);

@@ -1,4 +1,5 @@
-// Forward kernel. A unit of work is one block of queries of one head; it walks the blocks of keys that its queries can see.
+// Forward kernel. A unit of work is one block of queries of one head; it walks the blocks of keys that its queries can
+// see.
 #pragma once
 
 #include "kernels/attention.hpp"
@@ -26,8 +27,8 @@ struct ForwardScratch {
   }
 };
 
-/// One rectangle of scores becomes weights exp(s - max), by columns [begin, end); max and sum move on, and `scale` is what the
-/// sums gathered so far must be multiplied by.
+/// One rectangle of scores becomes weights exp(s - max), by columns [begin, end); max and sum move on, and `scale` is
+/// what the sums gathered so far must be multiplied by.
 KOKKOS_INLINE_FUNCTION void online_softmax(float* __restrict__ s, int keys, int begin, int end, float* __restrict__ max,
                                            float* __restrict__ sum, float* __restrict__ scale) {
   for (int c = begin; c < end; ++c) scale[c] = max[c];
@@ -49,7 +50,8 @@ KOKKOS_INLINE_FUNCTION void online_softmax(float* __restrict__ s, int keys, int 
 }
 
 /// x[row][c] *= factor[c] for lanes [begin, end).
-KOKKOS_INLINE_FUNCTION void scale_lanes(float* __restrict__ x, int rows, int begin, int end, const float* __restrict__ factor) {
+KOKKOS_INLINE_FUNCTION void scale_lanes(float* __restrict__ x, int rows, int begin, int end,
+                                        const float* __restrict__ factor) {
   for (int row = 0; row < rows; ++row)
     for (int c = begin; c < end; ++c) x[row * lanes + c] *= factor[c];
 }

@@ -4,7 +4,8 @@ namespace kvant {
 
 TransposeLeaf transpose_leaf([[maybe_unused]] Isa isa) {
 #if defined(__x86_64__)
-  if (isa != Isa::portable) return isa::transpose_avx2;  // every other one includes AVX2, and wider registers gain nothing here
+  if (isa != Isa::portable)
+    return isa::transpose_avx2;  // every other one includes AVX2, and wider registers gain nothing here
 #endif
   return isa::transpose_portable;
 }

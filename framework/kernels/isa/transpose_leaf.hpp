@@ -1,4 +1,5 @@
-// Transposing a small f32 matrix on one thread (attention's blocks of queries). No standard library header: see isa.hpp.
+// Transposing a small f32 matrix on one thread (attention's blocks of queries). No standard library header: see
+// isa.hpp.
 #pragma once
 
 #include "kernels/isa/isa.hpp"

@@ -35,8 +35,10 @@ namespace kvant::isa {
 void transpose_avx2(int rows, int cols, const float* from, int64_t ld_from, float* to, int64_t ld_to) {
   const int whole_rows = rows / 8 * 8, whole_cols = cols / 8 * 8;
   for (int row = 0; row < whole_rows; row += 8) {
-    for (int col = 0; col < whole_cols; col += 8) block(from + row * ld_from + col, ld_from, to + col * ld_to + row, ld_to);
-    transpose_portable(8, cols - whole_cols, from + row * ld_from + whole_cols, ld_from, to + whole_cols * ld_to + row, ld_to);
+    for (int col = 0; col < whole_cols; col += 8)
+      block(from + row * ld_from + col, ld_from, to + col * ld_to + row, ld_to);
+    transpose_portable(8, cols - whole_cols, from + row * ld_from + whole_cols, ld_from, to + whole_cols * ld_to + row,
+                       ld_to);
   }
   transpose_portable(rows - whole_rows, cols, from + whole_rows * ld_from, ld_from, to + whole_rows, ld_to);
 }

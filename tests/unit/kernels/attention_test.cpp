@@ -1,5 +1,6 @@
 #include "kernels/attention.hpp"
 
+#include "kernels/detail/attention_block.hpp"
 #include "kernels/isa/isa.hpp"
 #include "reference/attention.hpp"
 #include "support/attention_case.hpp"
@@ -21,9 +22,10 @@ double absmax(const std::vector<double>& x) {
   return m;
 }
 
-/// |a - b| <= relative * |b| + absolute * max(1, max |b|) everywhere (and nothing is NaN). 1, because the terms of every sum are
-/// of that size even where the sum cancels to nothing, as a gradient of one key's softmax does.
-void check_close(const char* name, const std::vector<double>& a, const std::vector<double>& b, double relative, double absolute) {
+/// |a - b| <= relative * |b| + absolute * max(1, max |b|) everywhere (and nothing is NaN). 1, because the terms of
+/// every sum are of that size even where the sum cancels to nothing, as a gradient of one key's softmax does.
+void check_close(const char* name, const std::vector<double>& a, const std::vector<double>& b, double relative,
+                 double absolute) {
   REQUIRE(a.size() == b.size());
   const double floor = absolute * std::max(1.0, absmax(b));
   double worst = 0;
@@ -99,6 +101,24 @@ TEST_CASE("the reference's gradients of attention are those of finite difference
   check(c.input.v, g.dv);
 }
 
+TEST_CASE("softmax's exponential is within one unit in the last place, and 0 where nothing is left") {
+  using attention_detail::softmax_exp;
+  double worst = 0;
+  for (uint32_t bits = bits_of(-0.0f); bits < bits_of(-87.0f); bits += 1009) {
+    const float x = float_of(bits);
+    const double want = std::exp(static_cast<double>(x));
+    const auto nearest = static_cast<float>(want);
+    const double unit = static_cast<double>(std::nextafter(nearest, 2.0f)) - nearest;
+    worst = std::max(worst, std::abs(softmax_exp(x) - want) / unit);
+  }
+  CHECK(worst <= 1.0);
+  CHECK(softmax_exp(0.0f) == 1.0f);
+  CHECK(softmax_exp(-87.0f) > 0.0f);
+  for (const float x : {-87.1f, -1e4f, -std::numeric_limits<float>::max(), -std::numeric_limits<float>::infinity()})
+    CHECK(softmax_exp(x) == 0.0f);
+  CHECK(std::isnan(softmax_exp(std::nanf(""))));
+}
+
 TEST_CASE("attention agrees with the reference on every length around the blocks") {
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const int64_t seq = GENERATE(1, 2, 15, 16, 17, 63, 64, 65, 127, 129, 200);
@@ -146,7 +166,9 @@ TEST_CASE("attention stays inside documents") {
   CAPTURE(name_of(dtype));
   AttentionCase c(dtype, {2, 2, 1, 300, 24, 16});
   SECTION("documents and padding") { c.input.segment = packed(c.input.shape, {1, 62, 1, 70, 64, 3, 50}); }
-  SECTION("documents that begin on blocks, whose pairs are skipped") { c.input.segment = packed(c.input.shape, {64, 128, 64}); }
+  SECTION("documents that begin on blocks, whose pairs are skipped") {
+    c.input.segment = packed(c.input.shape, {64, 128, 64});
+  }
   SECTION("padding alone") { c.input.segment = packed(c.input.shape, {}); }
   SECTION("one token each") {
     for (int i = 0; i < 600; ++i) c.input.segment.push_back(i % 300 + 1);
@@ -203,7 +225,8 @@ TEST_CASE("equal scores give the mean") {
   const AttentionResult got = check_case(c);
   for (std::size_t col = 0; col < 4; ++col) {
     double mean = 0;
-    for (std::size_t j = 0; j < static_cast<std::size_t>(seq); ++j) mean += c.input.v[j * 4 + col] / static_cast<double>(seq);
+    for (std::size_t j = 0; j < static_cast<std::size_t>(seq); ++j)
+      mean += c.input.v[j * 4 + col] / static_cast<double>(seq);
     CHECK(std::abs(got.out[static_cast<std::size_t>(seq - 1) * 4 + col] - mean) < 1e-6);
   }
   CHECK(std::abs(got.lse.back() - std::log(static_cast<double>(seq))) < 1e-6);
@@ -245,22 +268,33 @@ TEST_CASE("attention refuses tensors that do not fit its shape") {
   Arena ws("attention test");
   const Exec exec;
   const auto tensor = [](const Shape& shape, DType dtype = DType::f32) { return AttentionTensor(dtype, shape); };
-  const auto q = tensor({1, 2, 8, 4}), k = tensor({1, 1, 8, 4}), v = tensor({1, 1, 8, 6}), out = tensor({1, 8, 2, 6}), lse = tensor({1, 2, 8});
-  const auto wrong = tensor({1, 2, 8, 3}), narrow = tensor({1, 1, 8, 4}, DType::bf16), half = tensor({1, 2, 8, 4}, DType::f16);
+  const auto q = tensor({1, 2, 8, 4}), k = tensor({1, 1, 8, 4}), v = tensor({1, 1, 8, 6}), out = tensor({1, 8, 2, 6}),
+             lse = tensor({1, 2, 8});
+  const auto wrong = tensor({1, 2, 8, 3}), narrow = tensor({1, 1, 8, 4}, DType::bf16),
+             half = tensor({1, 2, 8, 4}, DType::f16);
   const TensorView none;
-  const auto forward = [&](const AttentionShape& shape, const TensorView& q_, const TensorView& k_, const TensorView& segment) {
+  const auto forward = [&](const AttentionShape& shape, const TensorView& q_, const TensorView& k_,
+                           const TensorView& segment) {
     attention_forward(exec, shape, q_, k_, v.view(), segment, out.view(), lse.view(), ws);
   };
-  CHECK_THROWS_WITH(forward({1, 2, 1, 0, 4, 6}, q.view(), k.view(), none), ContainsSubstring("positive sizes; it got batch 1, heads 2, kv_heads 1, seq 0"));
-  CHECK_THROWS_WITH(forward({1, 3, 2, 8, 4, 6}, q.view(), k.view(), none), ContainsSubstring("multiple of the key/value heads; it got 3 and 2"));
+  CHECK_THROWS_WITH(forward({1, 2, 1, 0, 4, 6}, q.view(), k.view(), none),
+                    ContainsSubstring("positive sizes; it got batch 1, heads 2, kv_heads 1, seq 0"));
+  CHECK_THROWS_WITH(forward({1, 3, 2, 8, 4, 6}, q.view(), k.view(), none),
+                    ContainsSubstring("multiple of the key/value heads; it got 3 and 2"));
   CHECK_THROWS_WITH(forward({1 << 20, 1 << 12, 1, 8, 4, 6}, q.view(), k.view(), none), ContainsSubstring("in 31 bits"));
-  CHECK_THROWS_WITH(forward(s, wrong.view(), k.view(), none), ContainsSubstring("needs q as a contiguous float32 tensor of shape [1, 2, 8, 4]; it got float32 of shape [1, 2, 8, 3]"));
+  CHECK_THROWS_WITH(
+      forward(s, wrong.view(), k.view(), none),
+      ContainsSubstring(
+          "needs q as a contiguous float32 tensor of shape [1, 2, 8, 4]; it got float32 of shape [1, 2, 8, 3]"));
   CHECK_THROWS_WITH(forward(s, half.view(), k.view(), none), ContainsSubstring("float16"));
   CHECK_THROWS_WITH(forward(s, q.view(), narrow.view(), none), ContainsSubstring("needs k as a contiguous float32"));
-  CHECK_THROWS_WITH(forward(s, q.view(), k.view(), lse.view()), ContainsSubstring("needs segment as a contiguous int32 tensor of shape [1, 8]"));
-  CHECK_THROWS_WITH(forward(s, tensor({1, 2, 8, 8}).view().slice_cols(0, 4), k.view(), none), ContainsSubstring(", strided"));
+  CHECK_THROWS_WITH(forward(s, q.view(), k.view(), lse.view()),
+                    ContainsSubstring("needs segment as a contiguous int32 tensor of shape [1, 8]"));
+  CHECK_THROWS_WITH(forward(s, tensor({1, 2, 8, 8}).view().slice_cols(0, 4), k.view(), none),
+                    ContainsSubstring(", strided"));
   const auto backward = [&](const TensorView& dout, const TensorView& dq) {
-    attention_backward(exec, s, q.view(), k.view(), v.view(), none, out.view(), lse.view(), dout, dq, k.view(), v.view(), ws);
+    attention_backward(exec, s, q.view(), k.view(), v.view(), none, out.view(), lse.view(), dout, dq, k.view(),
+                       v.view(), ws);
   };
   CHECK_THROWS_WITH(backward(q.view(), q.view()), ContainsSubstring("needs dout as"));
   CHECK_THROWS_WITH(backward(out.view(), k.view()), ContainsSubstring("needs dq as"));
