@@ -140,14 +140,12 @@ void finish_scales(const Exec& exec, const QuantizeJob& job) {
   auto* scale = job.scale.as<float>();
   auto* clip = static_cast<float*>(job.clip.data);
   auto* magnitudes = static_cast<int32_t*>(job.magnitudes.data);
-  auto* non_finite = static_cast<int32_t*>(job.non_finite.data);
   Kokkos::parallel_for(
       "kvant::quantize_finish_scales", Range(exec.space, 0, job.scale.numel()), KOKKOS_LAMBDA(const long i) {
         const ScalePair pair = scale_of(law, magnitudes[i]);
         scale[i] = pair.scale;
         if (clip != nullptr) clip[i] = calibrated(law, magnitudes[i]);
         magnitudes[i] = static_cast<int32_t>(bits_of(pair.divisor));
-        if (!pair.finite && non_finite != nullptr) Kokkos::atomic_inc(non_finite);
       });
 }
 

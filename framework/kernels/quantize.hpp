@@ -31,7 +31,8 @@ struct ScaleLaw {
   bool reference_guard = false;      ///< every s below 2^-63 becomes 1, live rows included
 };
 
-/// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders.
+/// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an infinity the scale
+/// becomes NaN: it poisons the product, so that no code hides the value.
 struct QuantizeJob {
   TensorView x;           ///< f32 or bf16 [R,C]; rows may be strided, columns are dense
   TensorView multiplier;  ///< f32, or empty: none
@@ -50,9 +51,6 @@ struct QuantizeJob {
 
   TensorView clip;        ///< f32 like scale, or empty: receives m, beyond which a value was clipped
   TensorView magnitudes;  ///< i32 workspace with as many elements as `scale`; needed unless the scale is along rows or fixed
-  /// i32 [1], or empty: counts the scales whose values hold a NaN or an infinity. Such a scale becomes NaN (it poisons the product,
-  /// so that no code hides it) and the counter says where.
-  TensorView non_finite;
 };
 
 /// dst = or += src where |reference| <= bound, else 0 or nothing: the straight-through gradient of an operand that was clipped.

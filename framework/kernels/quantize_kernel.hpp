@@ -215,12 +215,10 @@ struct Target {
   float* scale;
   float* clip;
   int32_t* magnitudes;
-  int32_t* non_finite;
   ScaleLaw law;
   explicit Target(const QuantizeJob& job)
       : codes(static_cast<typename Format::storage*>(job.codes.data)), scale(static_cast<float*>(job.scale.data)),
-        clip(static_cast<float*>(job.clip.data)), magnitudes(static_cast<int32_t*>(job.magnitudes.data)),
-        non_finite(static_cast<int32_t*>(job.non_finite.data)), law(job.law) {}
+        clip(static_cast<float*>(job.clip.data)), magnitudes(static_cast<int32_t*>(job.magnitudes.data)), law(job.law) {}
 };
 
 /// One row: its scale from its magnitude, and its codes.
@@ -234,7 +232,6 @@ KOKKOS_INLINE_FUNCTION void finish_row(const Source<T>& in, const Target<Format>
     encode_row<Format>(out.law, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor, nullptr, out.codes + r * in.cols);
   } else {
     zero_codes<Format>(out.codes + r * in.cols, in.cols);
-    if (out.non_finite != nullptr) Kokkos::atomic_inc(out.non_finite);
   }
 }
 
@@ -288,10 +285,8 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
             continue;
           }
           const float* factors = in.column_factors(group);
-          if (constant && row_magnitude(in.row(r), in.cols, in.row_factor(r), factors) >= static_cast<int32_t>(infinity_bits)) {
+          if (constant && row_magnitude(in.row(r), in.cols, in.row_factor(r), factors) >= static_cast<int32_t>(infinity_bits))
             Kokkos::atomic_store(out.scale, float_of(0x7fc00000u));  // whoever stores it stores the same
-            if (out.non_finite != nullptr) Kokkos::atomic_inc(out.non_finite);
-          }
           encode_row<Format>(out.law, in.row(r), in.cols, in.row_factor(r), factors, constant || by_column ? constant_divisor : divisors[0],
                              by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr, out.codes + r * in.cols);
         }

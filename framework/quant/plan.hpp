@@ -7,8 +7,10 @@
 #include "quant/recipe.hpp"
 #include "quant/rule.hpp"
 
+#include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kvant::quant {
@@ -22,6 +24,8 @@ struct Decision {
   std::string reason;   ///< why it stays plain; empty where quantized
   double flops_share = 0;  ///< of all GEMM FLOPs of a forward pass
 };
+
+class Scheme;
 
 class Plan {
  public:
@@ -45,6 +49,9 @@ class Plan {
   int64_t quantized_count() const;
 
  private:
+  using RecipeCache = std::map<std::pair<int, SiteKind>, std::shared_ptr<const Recipe>>;
+  void decide(Decision& decision, const Scheme* scheme, const config::QuantSettings& settings, RecipeCache& recipes);
+
   std::vector<Rule> rules_;
   std::vector<Decision> decisions_;
 };

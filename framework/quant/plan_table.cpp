@@ -1,0 +1,118 @@
+// How a plan is shown: a table for people, JSON for programs.
+#include "quant/plan.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace kvant::quant {
+namespace {
+
+/// "int8 absmax/row"
+std::string brief(const OperandRecipe& operand) {
+  std::string granularity(name_of(operand.granularity));
+  return fmt::format("{} {}/{}", operand.qtype, operand.calibration.text, granularity.substr(4));
+}
+
+/// Sites that differ in the layer alone are one line.
+struct Line {
+  const Decision* first = nullptr;
+  int least = -1, most = -1;
+  int count = 0;
+  double flops_share = 0;
+};
+
+bool same_line(const Decision& a, const Decision& b) {
+  return a.site->path == b.site->path && a.site->op == b.site->op && a.rule == b.rule && a.recipe == b.recipe && a.reason == b.reason;
+}
+
+std::vector<Line> lines_of(const std::vector<Decision>& decisions) {
+  std::vector<Line> lines;
+  for (const Decision& d : decisions) {
+    auto it = std::find_if(lines.begin(), lines.end(), [&](const Line& line) { return same_line(*line.first, d); });
+    if (it == lines.end()) it = lines.insert(lines.end(), Line{&d, d.site->layer, d.site->layer, 0, 0});
+    it->least = std::min(it->least, d.site->layer);
+    it->most = std::max(it->most, d.site->layer);
+    it->flops_share += d.flops_share;
+    ++it->count;
+  }
+  return lines;
+}
+
+std::string layers_of(const Line& line) {
+  if (line.most < 0) return "-";
+  return line.least == line.most ? std::to_string(line.least) : fmt::format("{}-{}", line.least, line.most);
+}
+
+std::string pad(const std::string& text, std::size_t width) { return fmt::format("{:<{}}", text, width); }
+
+/// "71.2% int8, 28.8% plain" in the order of their shares.
+std::string summary(const std::vector<Decision>& decisions) {
+  std::vector<std::pair<std::string, double>> shares;
+  for (const Decision& d : decisions) {
+    std::string name = "plain";
+    if (d.recipe) name = d.recipe->weight.qtype == d.recipe->grad_input.qtype ? d.recipe->weight.qtype : d.recipe->weight.qtype + " with gradients in " + d.recipe->grad_input.qtype;
+    auto it = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.first == name; });
+    if (it == shares.end()) it = shares.insert(shares.end(), {name, 0.0});
+    it->second += d.flops_share;
+  }
+  std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::string text;
+  for (const auto& [name, share] : shares) text += fmt::format("{}{:.1f}% {}", text.empty() ? "" : ", ", 100 * share, name);
+  return text;
+}
+
+nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
+  if (operand == nullptr) return nullptr;
+  return {{"qtype", operand->qtype}, {"calibration", operand->calibration.text}, {"granularity", std::string(name_of(operand->granularity))}};
+}
+
+}  // namespace
+
+std::string Plan::table() const {
+  const std::vector<Line> lines = lines_of(decisions_);
+  std::vector<std::array<std::string, 4>> cells{{"site", "op", "layers", "GEMM FLOPs"}};
+  for (const Line& line : lines)
+    cells.push_back({line.first->site->path, line.first->site->op, layers_of(line), fmt::format("{:.2f}%", 100 * line.flops_share)});
+  std::array<std::size_t, 4> width{};
+  for (const auto& row : cells)
+    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
+  std::string text;
+  for (std::size_t i = 0; i < cells.size(); ++i) {
+    for (std::size_t c = 0; c < 3; ++c) text += pad(cells[i][c], width[c]) + "  ";
+    text += fmt::format("{:>{}}  ", cells[i][3], width[3]);
+    if (i == 0) {
+      text += "arithmetic, or why plain\n";
+      continue;
+    }
+    const Decision& d = *lines[i - 1].first;
+    if (!d.recipe) {
+      text += fmt::format("plain: {}\n", d.reason);
+      continue;
+    }
+    const Recipe& r = *d.recipe;
+    text += fmt::format("w {}, x {}, dx {}, dw {}; rule {}\n", brief(r.weight), brief(r.act), brief(r.grad_input), brief(r.grad_weight), d.rule);
+  }
+  return text + fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(), summary(decisions_));
+}
+
+std::string Plan::json() const {
+  nlohmann::ordered_json sites = nlohmann::ordered_json::array();
+  for (const Decision& d : decisions_) {
+    const Recipe* r = d.recipe.get();
+    nlohmann::ordered_json site{{"path", d.site->path}, {"op", d.site->op}};
+    site["layer"] = d.site->layer < 0 ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(d.site->layer);
+    site["rule"] = d.rule.empty() ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(d.rule);
+    site["weight"] = operand_json(r ? &r->weight : nullptr);
+    site["act"] = operand_json(r ? &r->act : nullptr);
+    site["grad_input"] = operand_json(r ? &r->grad_input : nullptr);
+    site["grad_weight"] = operand_json(r ? &r->grad_weight : nullptr);
+    site["reason"] = d.reason;
+    site["flops_share"] = d.flops_share;
+    sites.push_back(std::move(site));
+  }
+  return nlohmann::ordered_json{{"sites", std::move(sites)}}.dump(2);
+}
+
+}  // namespace kvant::quant
