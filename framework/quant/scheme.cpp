@@ -9,6 +9,7 @@ namespace kvant::quant {
 namespace {
 
 const std::string default_method = "absmax";
+const std::string default_gradient = "e5m2";
 
 /// The string itself, or what stands in for an empty one.
 const std::string& or_else(const std::string& text, const std::string& otherwise) { return text.empty() ? otherwise : text; }
@@ -49,6 +50,9 @@ Scheme& use_scheme(const std::string& name) {
 }
 
 std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTypes& types) {
+  if (settings.bwd_quantization_dtype != default_gradient && types.grad_input.find(settings.bwd_quantization_dtype) == std::string::npos)
+    refuse("[quant] bwd_quantization_dtype = \"{}\" would be ignored: the scheme '{}' has gradients in {}. fp8_full reads it.",
+           settings.bwd_quantization_dtype, settings.quantization, types.grad_input);
   Rule layers;
   layers.module_path = settings.quantize_mtp ? "(decoder/.*layers.*|mtp_block/.*)" : "decoder/.*layers.*";
   layers.op_names = {"dot_general", "gmm", "ragged_dot"};
@@ -88,6 +92,7 @@ std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::
   refuse_ignored(settings, "act_quantization_calibration_method", settings.act_quantization_calibration_method, default_method);
   refuse_ignored(settings, "bwd_quantization_calibration_method", settings.bwd_quantization_calibration_method, default_method);
   refuse_ignored(settings, "drhs_grad_quantization_calibration_method", settings.drhs_grad_quantization_calibration_method, std::string());
+  refuse_ignored(settings, "bwd_quantization_dtype", settings.bwd_quantization_dtype, default_gradient);
   refuse_ignored(settings, "quantize_mtp", settings.quantize_mtp, false);
   refuse_ignored(settings, "quantize_logits_proj", settings.quantize_logits_proj, false);
 
