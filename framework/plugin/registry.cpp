@@ -16,8 +16,9 @@ std::string Origin::text() const {
 namespace detail {
 
 Entries& Entries::of(Kind kind) {
-  static std::array<Entries, kind_count> all{Entries(Kind::scheme), Entries(Kind::calibrator), Entries(Kind::comm)};
-  return all.at(static_cast<std::size_t>(kind));
+  // Never destroyed: after std::exit() without a shut-down the objects of plugins are left alone, not freed late.
+  static auto* const all = new std::array<Entries, kind_count>{Entries(Kind::scheme), Entries(Kind::calibrator), Entries(Kind::comm)};
+  return all->at(static_cast<std::size_t>(kind));
 }
 
 void Entries::add(const Registration& offer, const Origin& origin) {

@@ -31,9 +31,11 @@ done
 expect 2 "The plugin file */libkvant_no_record.so is not a plugin of Kvant*" "$host" "$plugins/no_record/libkvant_no_record.so" x normal
 expect 2 "Plugin 'own_kokkos' (*) contains a Kokkos of its own*" "$host" "$plugins/own_kokkos/libkvant_own_kokkos.so" x normal
 
+# Under the launcher, memory that MPI leaves behind is not looked at (sanitizer build); the two ranks' lines may interleave.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-}:detect_leaks=0
 good=("$host" "$plugins/good/libkvant_good.so" test_good normal)
 expect 0 '' "$mpiexec" -n 1 "${good[@]}"
-expect 2 '*The MPI launcher started 2 ranks, but this version of Kvant runs on one.*' "$mpiexec" --oversubscribe -n 2 "${good[@]}"
+expect 2 '*The MPI launcher started 2 ranks*' "$mpiexec" --oversubscribe -n 2 "${good[@]}"
 
 if ((failures)); then exit 1; fi
 echo "all exit codes are as they should be"
