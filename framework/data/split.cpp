@@ -10,7 +10,10 @@
 namespace kvant::data {
 
 Split hold_out(int64_t documents, double fraction, uint64_t seed) {
-  if (!(fraction >= 0.0 && fraction < 1.0)) refuse("eval_fraction is {}; 0 to below 1 is possible.", fraction);
+  // isnan first: the comparisons raise FE_INVALID for NaN.
+  if (std::isnan(fraction) || fraction < 0.0 || fraction >= 1.0) {
+    refuse("eval_fraction is {}; 0 to below 1 is possible.", fraction);
+  }
   int64_t held_out = 0;
   if (fraction > 0.0) {
     if (documents < 2) {

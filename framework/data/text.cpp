@@ -59,7 +59,11 @@ TokenizedText tokenize_text(const std::vector<std::filesystem::path>& files, Doc
   TokenizedText text{{}, {0}, TokenStore(tokenizer.vocab_size())};
   // One id a byte is exact for the bytes tokenizer and more than others make; pages that are not needed are never
   // touched.
-  text.tokens.reserve(total_bytes(files));
+  const int64_t bytes_in_all = total_bytes(files);
+  text.tokens.reserve(bytes_in_all);
+  if (tokenizer.requires_utf8() && bytes_in_all > int64_t{4} << 20) {  // a second and more
+    log::info("Encoding {} bytes of text with {}.", bytes_in_all, tokenizer.name());
+  }
   std::vector<int32_t> ids;
   for (const auto& path : files) {
     const std::string bytes = detail::read_file(path, "text file");
