@@ -6,10 +6,12 @@ namespace {
 
 Kokkos::View<float*, kvant::MemSpace> table;
 
-struct WithTable : Sample {
-  WithTable() { table = Kokkos::View<float*, kvant::MemSpace>("kvant::test::table", 16); }
-};
-
 }  // namespace
 
-KVANT_PLUGIN(kvant::plugin::provide<WithTable>("test_static_view"))
+KVANT_PLUGIN_RECORD(kvant::plugin::provide<Sample>("test_static_view"))
+KVANT_PLUGIN_QUERY()
+extern "C" void kvant_plugin_register(void* host) {
+  table = Kokkos::View<float*, kvant::MemSpace>("kvant::test::table", 16);
+  static_cast<kvant::plugin::Host*>(host)->add(kvant::plugin::provide<Sample>("test_static_view"));
+}
+KVANT_PLUGIN_CLOSE()

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Plugins as a user meets them: what is listed, what is missing, what is refused, and how a run ends that has loaded one.
+source "$(dirname "$0")/lib.sh"
+: "${KVANT_BUILD:?KVANT_BUILD must name the build tree}"
+bad=$KVANT_BUILD/tests/plugins
+config=$KVANT_ROOT/configs/quickstart.toml
+small=(--set data.dataset_type=synthetic --set run.steps=2 --set model.base_num_decoder_layers=2)
+
+nothing_written() { [[ ! -e run && ! -e runs ]] || { fail "$command_line: a run folder was made"; rm -rf run runs; }; }
+
+expect 0 plugins
+shows "scheme int8_full" "scheme fp8_full" "calibrator absmax" "fingerprint" "that of this program" "$KVANT_BUILD/plugins"
+KVANT_PLUGIN_PATH=$bad/no_record:$bad/own_kokkos:/no/such/folder expect 0 plugins
+shows "libkvant_no_record.so is not a plugin of Kvant" "contains a Kokkos of its own" "/no/such/folder  (no such folder)"
+expect 1 plugins "$bad/hidden/libkvant_hidden.so"
+expect 0 plugins --json
+[[ $out == "{"* && $out == *'"name": "int8_full"'* && $out == *'"refused": null'* ]] || fail "plugins --json prints '$out'"
+
+# A scheme that is not there: what is found, what was probably meant, where was looked.
+expect 2 train "$config" --run-dir run --set quant.quantization=int8_ful
+shows "kvant: There is no scheme 'int8_ful' (did you mean 'int8_full'?)" "fp8_full (scheme:fp8_full)" "Looked in: "
+error_lines 1
+nothing_written
+expect 2 train "$config" --run-dir run --set 'run.plugins=["no_such_plugin"]'
+shows "kvant: There is no plugin 'no_such_plugin'." "KVANT_PLUGIN_PATH names further folders."
+nothing_written
+
+# Plugins that are wrong: one sentence, nothing written.
+for plugin in no_record missing_entry hidden own_kokkos undefined_symbol liar throwing_query throwing_register unannounced; do
+  expect 2 train "$config" --run-dir run "${small[@]}" --set "run.plugins=[\"$bad/$plugin/libkvant_$plugin.so\"]"
+  shows "libkvant_$plugin.so"
+  error_lines 1
+  nothing_written
+done
+
+# A plugin with a table in a static View: normal end, error after it was loaded, signal.
+view=(--set "run.plugins=[\"$bad/static_view/libkvant_static_view.so\"]")
+expect 0 train "$config" --run-dir run "${small[@]}" "${view[@]}"
+[[ $output != *"Kokkos allocation"* ]] || fail "$command_line: $output"
+expect 2 train "$config" --run-dir run "${small[@]}" "${view[@]}"  # the folder has a run
+[[ $output != *"Kokkos allocation"* ]] || fail "$command_line: $output"
+rm -rf run
+"$KVANT_BIN" train "$config" --run-dir run "${small[@]}" "${view[@]}" --set run.steps=100000 >stdout.txt 2>stderr.txt &
+pid=$!
+for ((i = 0; i < 600; ++i)); do [[ ! -s run/metrics.jsonl ]] || break; sleep 0.1; done
+kill -TERM "$pid"
+status=0
+wait "$pid" || status=$?
+[[ $status == 130 ]] || { fail "SIGTERM: exit code $status, expected 130"; cat stderr.txt; }
+! grep -q "Kokkos allocation" stderr.txt || { fail "SIGTERM: Kokkos complains"; cat stderr.txt; }
+
+finish
