@@ -125,6 +125,11 @@ void check_data(const Settings& s, Conflicts& c) {
            "[data] tokenizer_path = \"{}\" is read by tokenizer_type = \"sentencepiece\" only; found \"bytes\"", d.tokenizer_path);
     c.when(d.tokenizer_type == "bytes" && s.model.vocab_size < 256,
            "[data] tokenizer_type = \"bytes\" has 256 tokens, more than [model] vocab_size = {}", s.model.vocab_size);
+    c.when(d.max_segments_per_seq == 0, "[data] max_segments_per_seq = 0 leaves no document in a sequence: -1 means no limit");
+    c.when(!d.packing && d.packing_type != DataSettings().packing_type,
+           "[data] packing_type = \"{}\" is read where packing = true only; found false", d.packing_type);
+    c.when(!d.packing && d.max_segments_per_seq != DataSettings().max_segments_per_seq,
+           "[data] max_segments_per_seq = {} is read where packing = true only; found false", d.max_segments_per_seq);
     c.when(s.metrics.eval_steps != 0 && d.eval_fraction == 0.0,
            "[metrics] eval_steps = {} asks for evaluation, but [data] eval_fraction = 0 holds nothing out: set eval_steps = 0 or hold "
            "something out",

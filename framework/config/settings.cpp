@@ -196,13 +196,21 @@ DataSettings read_data(Document& document) {
   s.dataset_type = section.take_choice({"dataset_type", "text, or random tokens that are the same batch every step"}, s.dataset_type,
                                        {"text", "synthetic"});
   s.dataset_name = section.take({"dataset_name", "a text that set-up fetches, by name; instead of dataset_path"}, s.dataset_name);
-  s.dataset_path = section.take_paths({"dataset_path", "text files in this order, relative to the file that says so"}, s.dataset_path);
+  s.dataset_path = section.take_paths({"dataset_path", "text files or folders of them in this order, relative to the file that says so"}, s.dataset_path);
   s.tokenizer_type = section.take_choice({"tokenizer_type", "one token per byte, or a SentencePiece model"}, s.tokenizer_type,
                                          {"bytes", "sentencepiece"});
   s.tokenizer_path = section.take_path({"tokenizer_path", "the SentencePiece model, relative to the file that says so"}, s.tokenizer_path);
+  s.document_separator = section.take_choice(
+      {"document_separator", "what ends a document: blank lines before a line that is not indented, any blank line, or the end of the file"},
+      s.document_separator, {"entry", "blank_line", "file"});
   s.packing = section.take({"packing", "several documents in one sequence, kept apart by segment; false: one document a sequence, padded"},
                            s.packing);
-  s.eval_fraction = section.take_real({"eval_fraction", "part at the end of the text that is held out for evaluation", "fraction"},
+  s.packing_type = section.take_choice(
+      {"packing_type", "whole documents where they fit first, or all documents one after the other, cut at the length of a sequence"},
+      s.packing_type, {"first_fit", "concat_then_split"});
+  s.max_segments_per_seq = section.take_int({"max_segments_per_seq", "most documents in one sequence; -1 = no limit", "documents"},
+                                            s.max_segments_per_seq, at_least(-1));
+  s.eval_fraction = section.take_real({"eval_fraction", "share of the documents that is held out for evaluation, drawn by the order of the data", "fraction"},
                                       s.eval_fraction, from_up_to(0.0, 1.0));
   s.global_batch_size = section.take_int(
       {"global_batch_size", "sequences of one optimizer step, over all ranks and micro-batches; instead of per_device_batch_size",
@@ -212,7 +220,7 @@ DataSettings read_data(Document& document) {
                                              s.per_device_batch_size, at_least(0));
   s.gradient_accumulation_steps = section.take_int({"gradient_accumulation_steps", "micro-batches of one optimizer step", "micro-batches"},
                                                    s.gradient_accumulation_steps, at_least(1));
-  s.data_shuffle_seed = section.take_int({"data_shuffle_seed", "order of the data; -1 = as the run's seed"}, s.data_shuffle_seed,
+  s.data_shuffle_seed = section.take_int({"data_shuffle_seed", "order of the data and choice of what is held out; -1 = as the run's seed"}, s.data_shuffle_seed,
                                          at_least(-1));
   return s;
 }
