@@ -1,8 +1,10 @@
-// Matrix products in float. f32 goes through Kokkos Kernels (a BLAS below it on CPUs); bf16 is storage: it is widened
-// to f32 in workspace, a block at a time, multiplied in f32 and rounded to nearest even where the result is bf16.
+// Matrix products in float. bf16 is storage: it is widened to f32 as an operand is packed, multiplied in f32 and rounded
+// to nearest even where the result is bf16.
 //
-// Results do not depend on the number of threads: the product is cut into tiles by a rule that knows the shape alone,
-// every tile is one single-threaded BLAS call, and the tiles are what the threads share.
+// On CPUs with a micro-kernel (kernels/isa/) the product runs in tiles of our own; elsewhere, and on request, f32 goes
+// through Kokkos Kernels (docs/decisions/float-gemm.md says why and what was measured). Results do not depend on the
+// number of threads; with our tiles an element depends on nothing but its row of a and its column of b, so that cutting a
+// batch in two, or another ISA, changes no bit.
 #pragma once
 
 #include "tensor/arena.hpp"
@@ -24,12 +26,18 @@ struct Exec;
 void gemm(const Exec& exec, bool trans_a, bool trans_b, const TensorView& a, const TensorView& b, const TensorView& c,
           Write mode, Arena& workspace);
 
-/// What the f32 product runs on, for the log and the benchmarks: "OpenBLAS SkylakeX", "BLAS", "Kokkos Kernels".
-/// `remark` is a sentence when the BLAS chose a kernel below what this CPU can do, otherwise empty.
-struct GemmVendor {
-  std::string name;
-  std::string remark;
-};
-GemmVendor gemm_vendor();
+/// What f32 by f32 runs on: our tiles, or Kokkos Kernels (on CPUs with a BLAS below it).
+enum class FloatGemm : uint8_t { tiles, kokkos_kernels };
+
+/// Our tiles where the chosen ISA has vector kernels, Kokkos Kernels otherwise, or what the environment variable
+/// KVANT_FLOAT_GEMM (tiles, kokkos_kernels) says. Throws kvant::UsageError for another word. Read at the first call.
+FloatGemm chosen_float_gemm();
+
+/// For the log and the benchmarks: "tiles (avx512)", "Kokkos Kernels on OpenBLAS Cooperlake".
+std::string describe(FloatGemm body);
+
+/// For tests and benchmarks: the same product by the body that is given.
+void gemm_by(FloatGemm body, const Exec& exec, bool trans_a, bool trans_b, const TensorView& a, const TensorView& b, const TensorView& c,
+             Write mode, Arena& workspace);
 
 }  // namespace kvant

@@ -1,6 +1,7 @@
 #include "kernels/isa/isa.hpp"
 
 #include "base/error.hpp"
+#include "kernels/isa/float_tile.hpp"
 #include "kernels/isa/leaves.hpp"
 #include "kernels/isa/sgemm_leaf.hpp"
 
@@ -90,6 +91,15 @@ SgemmLeaf sgemm_leaf(Isa isa) {
 #endif
   require(isa == Isa::portable, "There is no f32 leaf for the instruction set {} on this architecture.", name_of(isa));
   return isa::sgemm_portable;
+}
+
+isa::FloatTileLeaf isa::float_tile_leaf(Isa isa) {
+#if defined(__x86_64__)
+  if (isa == Isa::avx512 || isa == Isa::avx512vnni) return isa::float_tile_avx512;
+  if (isa == Isa::avx2 || isa == Isa::avxvnni) return isa::float_tile_avx2;
+#endif
+  require(isa == Isa::portable, "There is no f32 tile for the instruction set {} on this architecture.", name_of(isa));
+  return isa::float_tile_portable;
 }
 
 SgemmLeaf sgemm_leaf() { return sgemm_leaf(chosen_isa()); }

@@ -1,0 +1,110 @@
+#include "kernels/detail/element_gemm.hpp"
+
+#include "base/kokkos.hpp"
+#include "kernels/math.hpp"
+#include "numerics/bf16.hpp"
+#include "numerics/float.hpp"
+
+namespace kvant::detail {
+namespace {
+
+constexpr int64_t block = 256;  // isa::float_tile_k
+
+KOKKOS_INLINE_FUNCTION float decoded(const GemmOperand& x, int64_t at) {
+  switch (x.type) {
+    case DType::f32: return static_cast<const float*>(x.data)[at];
+    case DType::bf16: return to_float(static_cast<const bf16_t*>(x.data)[at]);
+    case DType::i8: return static_cast<float>(static_cast<const int8_t*>(x.data)[at]);
+    case DType::e4m3fn: return E4M3fn::decode(static_cast<const uint8_t*>(x.data)[at]);
+    default: return E5M2::decode(static_cast<const uint8_t*>(x.data)[at]);
+  }
+}
+
+/// Where op(x) (i, p) of a group is.
+KOKKOS_INLINE_FUNCTION int64_t place(const GemmOperand& x, int64_t group, int64_t row, int64_t column) {
+  return group * x.group_stride + (x.trans ? column * x.ld + row : row * x.ld + column);
+}
+
+/// The last group that begins at or before `row`, whose row it then is; `groups` when the row is beyond all.
+KOKKOS_INLINE_FUNCTION int64_t group_of(const int32_t* offsets, int64_t groups, int64_t row) {
+  if (row >= offsets[groups]) return groups;
+  int64_t low = 0, high = groups;  // offsets[low] <= row < offsets[high]
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    if (offsets[middle] <= row) low = middle;
+    else high = middle;
+  }
+  return low;
+}
+
+struct ElementGemm {
+  GemmProblem p;
+
+  KOKKOS_FUNCTION void operator()(long index) const {
+    const int64_t j = index % p.n;
+    const int64_t row = index / p.n % p.m;
+    int64_t group = index / (p.n * p.m), first = 0, k = p.k;
+    bool belongs = true;
+    if (p.grouping == Grouping::rows) {
+      group = group_of(p.offsets, p.groups, row);
+      belongs = group < p.groups;
+    } else if (p.grouping == Grouping::contraction) {
+      first = p.offsets[group];
+      k = p.offsets[group + 1] - first;
+    }
+    const int64_t c_group = p.grouping == Grouping::contraction ? group : 0;
+    if (!belongs) {
+      if (!p.c.add) store(c_group, row, j, 0.0f);
+      return;
+    }
+    const int64_t b_group = p.grouping == Grouping::rows ? group : 0;
+    if (p.integer()) return finish(group, c_group, row, j, static_cast<float>(integer_sum(b_group, row, j, first, k)));
+    const bool direct = p.c.type == DType::f32 && !p.scaled();
+    if (!direct) return finish(group, c_group, row, j, float_sum(b_group, row, j, first, k, 0.0f, false));
+    const float before = p.c.add ? read(c_group, row, j) : 0.0f;
+    store(c_group, row, j, float_sum(b_group, row, j, first, k, before, p.c.add));
+  }
+
+  KOKKOS_FUNCTION int32_t integer_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k) const {
+    int32_t sum = 0;
+    for (int64_t q = first; q < first + k; ++q)
+      sum += static_cast<const int8_t*>(p.a.data)[place(p.a, 0, i, q)] * static_cast<const int8_t*>(p.b.data)[place(p.b, b_group, q, j)];
+    return sum;
+  }
+
+  KOKKOS_FUNCTION float float_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {
+    for (int64_t begin = 0; begin < k; begin += block) {
+      const int64_t end = begin + block < k ? begin + block : k;
+      float part = 0.0f;
+      for (int64_t q = first + begin; q < first + end; ++q)
+        part = fused(decoded(p.a, place(p.a, 0, i, q)), decoded(p.b, place(p.b, b_group, q, j)), part);
+      sum = add || begin > 0 ? sum + part : part;
+    }
+    return sum;
+  }
+
+  KOKKOS_FUNCTION void finish(int64_t group, int64_t c_group, int64_t i, int64_t j, float v) const {
+    if (p.scale_a.data != nullptr) v *= p.scale_a.data[group * p.scale_a.group_stride + i * p.scale_a.stride];
+    if (p.scale_b.data != nullptr) v *= p.scale_b.data[group * p.scale_b.group_stride + j * p.scale_b.stride];
+    store(c_group, i, j, p.c.add ? read(c_group, i, j) + v : v);
+  }
+
+  KOKKOS_FUNCTION int64_t at(int64_t group, int64_t i, int64_t j) const { return group * p.c.group_stride + i * p.c.ld + j; }
+  KOKKOS_FUNCTION float read(int64_t group, int64_t i, int64_t j) const {
+    return p.c.type == DType::bf16 ? to_float(static_cast<const bf16_t*>(p.c.data)[at(group, i, j)]) : static_cast<const float*>(p.c.data)[at(group, i, j)];
+  }
+  KOKKOS_FUNCTION void store(int64_t group, int64_t i, int64_t j, float v) const {
+    if (p.c.type == DType::bf16) static_cast<bf16_t*>(p.c.data)[at(group, i, j)] = to_bf16(v);
+    else static_cast<float*>(p.c.data)[at(group, i, j)] = v;
+  }
+};
+
+}  // namespace
+
+void element_gemm(const Exec& exec, const GemmProblem& p) {
+  const int64_t elements = (p.grouping == Grouping::contraction ? p.groups : 1) * p.m * p.n;
+  if (elements == 0) return;
+  Kokkos::parallel_for("kvant::element_gemm", Range(exec.space, 0, elements), ElementGemm{p});
+}
+
+}  // namespace kvant::detail

@@ -1,0 +1,17 @@
+// What an f32 tile can read: element types that are widened to f32 as they are packed. No standard library header: see
+// isa.hpp.
+#pragma once
+
+#include <stdint.h>
+
+namespace kvant::isa {
+
+enum class FloatSource : uint8_t { f32, bf16, i8, e4m3fn, e5m2 };
+
+struct SourceF32 { using Element = float; };
+struct SourceBf16 { using Element = uint16_t; };
+struct SourceI8 { using Element = int8_t; };
+struct SourceE4m3fn { using Element = uint8_t; };
+struct SourceE5m2 { using Element = uint8_t; };
+
+}  // namespace kvant::isa

@@ -1,0 +1,55 @@
+// An f32 tile in plain C++: the twin of the others, and what other processors run. Same order of sums, so same results.
+#include "kernels/isa/float_tile.hpp"
+#include "kernels/isa/leaves.hpp"
+#include "numerics/bf16.hpp"
+#include "numerics/float.hpp"
+
+namespace kvant::isa {
+namespace {
+
+constexpr int64_t columns_at_once = 64;
+
+float value(SourceF32, float x) { return x; }
+float value(SourceBf16, uint16_t x) { return to_float(bf16_t{x}); }
+float value(SourceI8, int8_t x) { return x; }
+float value(SourceE4m3fn, uint8_t x) { return E4M3fn::decode(x); }
+float value(SourceE5m2, uint8_t x) { return E5M2::decode(x); }
+
+/// Rows [row, row + rows) and columns [column, column + columns) of op(x) as f32, dense.
+template <class S>
+void widen(S s, const FloatOperand& x, int64_t row, int64_t column, int64_t rows, int64_t columns, float* to) {
+  const auto* from = static_cast<const typename S::Element*>(x.data) + (x.trans ? column * x.ld + row : row * x.ld + column);
+  const int64_t down = x.trans ? 1 : x.ld, right = x.trans ? x.ld : 1;
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t j = 0; j < columns; ++j) to[i * columns + j] = value(s, from[i * down + j * right]);
+}
+
+void widen_any(const FloatOperand& x, int64_t row, int64_t column, int64_t rows, int64_t columns, float* to) {
+  switch (x.type) {
+    case FloatSource::f32: return widen(SourceF32{}, x, row, column, rows, columns, to);
+    case FloatSource::bf16: return widen(SourceBf16{}, x, row, column, rows, columns, to);
+    case FloatSource::i8: return widen(SourceI8{}, x, row, column, rows, columns, to);
+    case FloatSource::e4m3fn: return widen(SourceE4m3fn{}, x, row, column, rows, columns, to);
+    case FloatSource::e5m2: return widen(SourceE5m2{}, x, row, column, rows, columns, to);
+  }
+}
+
+}  // namespace
+
+void float_tile_portable(const FloatTile& t) {
+  float* a = t.scratch;
+  float* b = t.scratch + float_tile_k * padded_rows(t.m);
+  if (t.k == 0) sgemm_portable(static_cast<int>(t.m), static_cast<int>(t.n), 0, a, 0, false, b, 0, false, t.c, t.ldc, 1.0f, t.add);
+  for (int64_t p = 0; p < t.k; p += float_tile_k) {
+    const int64_t depth = t.k - p < float_tile_k ? t.k - p : float_tile_k;
+    widen_any(t.a, 0, p, t.m, depth, a);
+    for (int64_t j = 0; j < t.n; j += columns_at_once) {
+      const int64_t columns = t.n - j < columns_at_once ? t.n - j : columns_at_once;
+      widen_any(t.b, p, j, depth, columns, b);
+      sgemm_portable(static_cast<int>(t.m), static_cast<int>(columns), static_cast<int>(depth), a, depth, false, b, columns,
+                     false, t.c + j, t.ldc, 1.0f, t.add || p > 0);
+    }
+  }
+}
+
+}  // namespace kvant::isa
