@@ -28,6 +28,7 @@ for plugin in good:test_mortal static_view:test_static_view; do
   expect 0 '' "$host" "$file" "$object" forgotten
   expect 7 '' "$host" "$file" "$object" exit
 done
+expect 2 "Plugin 'throwing_register' (*) failed while registering*" "$host" "$plugins/throwing_register/libkvant_throwing_register.so" x normal
 expect 2 "The plugin file */libkvant_no_record.so is not a plugin of Kvant*" "$host" "$plugins/no_record/libkvant_no_record.so" x normal
 expect 2 "Plugin 'own_kokkos' (*) contains a Kokkos of its own*" "$host" "$plugins/own_kokkos/libkvant_own_kokkos.so" x normal
 
