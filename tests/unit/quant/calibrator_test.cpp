@@ -1,0 +1,44 @@
+#include "base/error.hpp"
+#include "quant/calibrator.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <string>
+
+using namespace kvant;
+using kvant::quant::parse_calibration;
+using Catch::Matchers::ContainsSubstring;
+
+TEST_CASE("calibrations are read with their arguments", "[quant]") {
+  const auto absmax = parse_calibration("absmax");
+  CHECK(absmax.measured);
+  CHECK(absmax.factor == 1.0f);
+  CHECK_FALSE(absmax.clips());
+  CHECK(absmax.text == "absmax");
+  CHECK(parse_calibration("AbsMax,0.5").clips());
+  CHECK(parse_calibration("absmax, 1.5").factor == 1.5f);
+  CHECK_FALSE(parse_calibration("absmax,1.5").clips());
+  const auto fixed = parse_calibration("fixed,224");
+  CHECK_FALSE(fixed.measured);
+  CHECK(fixed.low == -224.0f);
+  CHECK(fixed.high == 224.0f);
+  CHECK(fixed.clips());
+  CHECK(parse_calibration("fixed,-224,224").high == 224.0f);
+  CHECK(parse_calibration("fixed,-1,3").low == -1.0f);
+}
+
+TEST_CASE("a malformed calibration is refused with what is accepted", "[quant]") {
+  CHECK_THROWS_WITH(parse_calibration("absmax,0"), ContainsSubstring("absmax[,f]"));
+  CHECK_THROWS_WITH(parse_calibration("absmax,1,2"), ContainsSubstring("2 arguments"));
+  CHECK_THROWS_WITH(parse_calibration("absmax,x"), ContainsSubstring("\"x\""));
+  CHECK_THROWS_WITH(parse_calibration("absmax,"), ContainsSubstring("finite number"));
+  CHECK_THROWS_WITH(parse_calibration("absmax,inf"), ContainsSubstring("finite number"));
+  CHECK_THROWS_WITH(parse_calibration("fixed"), ContainsSubstring("fixed,lo,hi"));
+  CHECK_THROWS_WITH(parse_calibration("fixed,-1"), ContainsSubstring("not positive"));
+  CHECK_THROWS_WITH(parse_calibration("fixed,1,2"), ContainsSubstring("must contain 0"));
+  CHECK_THROWS_WITH(parse_calibration("fixed,0,0"), ContainsSubstring("non-empty"));
+  CHECK_THROWS_WITH(parse_calibration(""), ContainsSubstring("names no method"));
+  CHECK_THROWS_WITH(parse_calibration("abmax"), ContainsSubstring("absmax"));
+  for (const char* text : {"absmax,1,", ",", "fixed,nan", "percentile,99", "absmax,1e99"}) CHECK_THROWS_AS(parse_calibration(text), UsageError);
+}
