@@ -1,6 +1,19 @@
 // The only file that knows toml++.
+
+// toml++ 3.4 meets a table header that starts with no key ("[=", "[[[a]]]") with an assertion, which in a release build tells the
+// optimiser that it cannot happen. Here it is a check in every build, and a failed one is a syntax error like any other.
+#include <exception>
+namespace kvant::config::detail {
+struct BrokenHeader : std::exception {};
+constexpr void must_hold(bool condition) {
+  if (!condition) throw BrokenHeader{};
+}
+}  // namespace kvant::config::detail
+#undef NDEBUG
+#define TOML_ASSERT(condition) ::kvant::config::detail::must_hold(static_cast<bool>(condition))
 #include <toml++/toml.hpp>
 
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -114,6 +127,24 @@ Node& innermost(Node& root, size_t depth) {
   return *node;
 }
 
+/// The first line that looks like a table header without a key.
+Place broken_header_in(const std::string& text, const std::string& name) {
+  Place place{name, 0, 0};
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    ++place.line;
+    const size_t bracket = line.find_first_not_of(" \t");
+    if (bracket == std::string::npos || line[bracket] != '[') continue;
+    size_t key = line.find_first_not_of(" \t", bracket + 1);
+    if (key != std::string::npos && line[key] == '[') key = line.find_first_not_of(" \t", key + 1);
+    const bool starts_a_key = key != std::string::npos && (std::isalnum(static_cast<unsigned char>(line[key])) != 0 ||
+                                                           std::string_view("_-\"'").find(line[key]) != std::string_view::npos);
+    place.column = static_cast<int>(bracket) + 1;
+    if (!starts_a_key) return place;
+  }
+  return {name, 0, 0};
+}
+
 }  // namespace
 
 Node parse_text(const std::string& text, const std::string& name) {
@@ -122,6 +153,8 @@ Node parse_text(const std::string& text, const std::string& name) {
     return convert(table, name);
   } catch (const toml::parse_error& error) {
     refuse("{}: this is not TOML: {}", to_string(place_in(name, error.source().begin)), error.description());
+  } catch (const BrokenHeader&) {
+    refuse("{}: this is not TOML: the header of a section is written [name]", to_string(broken_header_in(text, name)));
   }
 }
 
@@ -146,7 +179,7 @@ Node parse_override(const std::string& text) {
   toml::table keys;
   try {
     keys = toml::parse(key + " = 0");
-  } catch (const toml::parse_error&) {
+  } catch (const std::exception&) {
     refuse("{}: '{}' is no key; an override is written section.key=value", to_string(place), key);
   }
   if (keys.empty()) refuse("{}: an override is written section.key=value", to_string(place));

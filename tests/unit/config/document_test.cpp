@@ -196,6 +196,10 @@ TEST_CASE("two readers of one key are a mistake of the program") {
 
 TEST_CASE("broken TOML is refused with its place") {
   REQUIRE_THROWS_WITH(Document::parse("[run]\nsteps = = 3\n", "a.toml"), ContainsSubstring("a.toml:2:9: this is not TOML: "));
+  for (const char* header : {"[=", "[=1]", "[[[run]]]", "[ [[run]]]", "[[]]", "[]", "[", "[[", "[.run]", "[run", "[run]]"}) {
+    INFO(header);
+    REQUIRE_THROWS_WITH(Document::parse(std::string("x = [\n[[1]]]\n") + header + "\n", "a.toml"), ContainsSubstring("a.toml:3:") && ContainsSubstring("this is not TOML"));
+  }
   REQUIRE_THROWS_AS(Document::parse("[run]\nsteps = 1\nsteps = 2\n", "a.toml"), kvant::UsageError);
   REQUIRE_THROWS_AS(Document::parse("[run]\nx = \"\xff\"\n", "a.toml"), kvant::UsageError);
 }
