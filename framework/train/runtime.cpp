@@ -52,8 +52,8 @@ comm::Communicator& Runtime::world() { return inside_->world; }
 int Runtime::threads() const { return inside_->exec.space.concurrency(); }
 
 std::string Runtime::describe() const {
-  return fmt::format("{}, {} thread{}, {}, {}, {}", ExecSpace::name(), threads(), threads() == 1 ? "" : "s", name_of(chosen_isa()),
-                     gemm_vendor().name, comm::MpiSession::library());
+  return fmt::format("{}, {} thread{}, {}, f32 by {}, {}", ExecSpace::name(), threads(), threads() == 1 ? "" : "s", name_of(chosen_isa()),
+                     describe(chosen_float_gemm()), comm::MpiSession::library());
 }
 
 StopSignal::StopSignal() {

@@ -24,7 +24,7 @@ class Runtime {
   const Exec& exec() const;
   comm::Communicator& world();
   int threads() const;
-  /// "OpenMP, 2 threads, avx512vnni, OpenBLAS SkylakeX, Open MPI v5.0.7 …"
+  /// "OpenMP, 2 threads, avx512vnni, f32 by tiles (avx512), Open MPI v5.0.7, …"
   std::string describe() const;
 
  private:
