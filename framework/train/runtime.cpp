@@ -53,7 +53,7 @@ int Runtime::threads() const { return inside_->exec.space.concurrency(); }
 
 std::string Runtime::describe() const {
   return fmt::format("{}, {} thread{}, {}, f32 by {}, {}", ExecSpace::name(), threads(), threads() == 1 ? "" : "s", name_of(chosen_isa()),
-                     describe(chosen_float_gemm()), comm::MpiSession::library());
+                     kvant::describe(chosen_float_gemm()), comm::MpiSession::library());
 }
 
 StopSignal::StopSignal() {
