@@ -90,7 +90,10 @@ class CsvTable {
 };
 
 void append(std::string& line, const char* label, std::optional<double> value, int decimals) {
-  if (value) line += fmt::format(", {}: {:.{}f}", label, *value, decimals);
+  if (!value) return;
+  // Without decimals for NaN: fmt compares it then, which is a floating-point trap where traps are on.
+  line += std::isfinite(*value) ? fmt::format(", {}: {:.{}f}", label, *value, decimals)
+                                : fmt::format(", {}: {}", label, *value);
 }
 
 }  // namespace
@@ -161,7 +164,7 @@ void MetricsWriter::step(int64_t step, const Row& row) {
   if (step == 0 || done == inside_->steps || done % inside_->log_period == 0)
     inside_->console.line(step_line(step, row));
   const auto loss = find(row, "learning/loss");
-  inside_->console.progress(done, loss ? fmt::format("loss {:.3f}", *loss) : "");
+  inside_->console.progress(done, loss && std::isfinite(*loss) ? fmt::format("loss {:.3f}", *loss) : "");
 }
 
 void MetricsWriter::evaluation(int64_t step, const Row& row) {
