@@ -113,13 +113,12 @@ std::vector<std::string> differences(std::string_view plugin, std::string_view h
 }
 
 void check_fit(const ElfFile& elf, const Info& info, const HostFacts& host) {
-  const std::vector<std::string> other = differences(info.fingerprint, host.fingerprint);
-  if (!other.empty()) fail("was built otherwise than this program: {}; {}", config::listed(other), how_to_build);
-
   if (elf.defines("_ZN6Kokkos8finalizeEv"))
     fail("contains a Kokkos of its own (it defines Kokkos::finalize), but Kokkos must exist once in the process; link the shared "
          "library that Kvant uses: target_link_libraries(<plugin> PRIVATE Kvant::kvant), or by hand -lkvant -lkokkoscore without any "
          "libkokkoscore.a");
+  const std::vector<std::string> other = differences(info.fingerprint, host.fingerprint);
+  if (!other.empty()) fail("was built otherwise than this program: {}; {}", config::listed(other), how_to_build);
   for (const std::string& soname : elf.needed()) {
     if (family_of(soname).empty() || std::ranges::find(host.libraries, soname) != host.libraries.end()) continue;
     fail("asks for {}, but this program runs with {}; {}", soname, config::listed(host.libraries), how_to_build);
