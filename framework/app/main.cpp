@@ -27,7 +27,8 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-/// "there is no command 'trian'; did you mean 'train'?", or "" if a command was named.
+/// "there is no command 'trian'; did you mean 'train'?", or "" if the first word is a command. Asked before parsing, since
+/// CLI11 would answer `kvant trian --help` with the help of the program.
 std::string unknown_command(const CLI::App& app, const Context& context) {
   if (context.arguments.empty() || context.arguments.front().starts_with("-")) return {};
   const std::string& word = context.arguments.front();
@@ -40,6 +41,11 @@ std::string unknown_command(const CLI::App& app, const Context& context) {
 
 /// Parses; returns true if there is a command to run, else sets the exit code.
 bool parse(CLI::App& app, Context& context, int& exit_code) {
+  const std::string unknown = unknown_command(app, context);
+  if (!unknown.empty()) {
+    exit_code = end_with(unknown, ExitCode::usage);
+    return false;
+  }
   try {
     std::vector<std::string> reversed(context.arguments.rbegin(), context.arguments.rend());
     app.parse(reversed);
@@ -47,12 +53,10 @@ bool parse(CLI::App& app, Context& context, int& exit_code) {
     std::fputs(app.help().c_str(), stderr);
     exit_code = static_cast<int>(ExitCode::usage);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) {  // --help and --version
+    if (error.get_exit_code() == 0)  // --help and --version
       exit_code = app.exit(error);
-      return false;
-    }
-    const std::string unknown = unknown_command(app, context);
-    exit_code = end_with(unknown.empty() ? std::string(error.what()) + " (--help says what there is)" : unknown, ExitCode::usage);
+    else
+      exit_code = end_with(std::string(error.what()) + " (--help says what there is)", ExitCode::usage);
   }
   return false;
 }

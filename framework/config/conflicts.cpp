@@ -72,7 +72,10 @@ void check_groups(const ModelSettings& m, Conflicts& c) {
   c.when((groups > 0) != (kept > 0) && groups != 0 && kept != 0,
          "[model] n_routing_groups = {} and topk_routing_group = {} are given together or not at all", groups, kept);
   if (groups <= 0 || kept <= 0 || m.num_experts == 0) return;
-  c.when(m.num_experts % groups != 0, "[model] num_experts = {} does not divide into n_routing_groups = {}", m.num_experts, groups);
+  if (m.num_experts % groups != 0) {
+    c.when(true, "[model] num_experts = {} does not divide into n_routing_groups = {}", m.num_experts, groups);
+    return;
+  }
   c.when(kept > groups, "[model] topk_routing_group = {} is more than n_routing_groups = {}", kept, groups);
   const int64_t in_group = m.num_experts / groups;
   c.when(in_group < 2, "[model] a routing group is ranked by its two best experts, but num_experts = {} in n_routing_groups = {} gives {}",

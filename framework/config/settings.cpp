@@ -296,6 +296,7 @@ Settings read_settings(Document& document) {
   settings.data = read_data(document);
   settings.optimizer = read_optimizer(document);
   settings.metrics = read_metrics(document);
+  document.declare_family("quant.plugins", "plugin");
   add_hints(document);
   return settings;
 }

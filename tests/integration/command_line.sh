@@ -18,6 +18,8 @@ shows "Usage:"
 expect 2 trian
 shows_once "kvant: there is no command 'trian'; did you mean 'train'?"
 error_lines 1
+expect 2 trian --help
+shows_once "kvant: there is no command 'trian'; did you mean 'train'?"
 expect 2 weather
 shows "there is no command 'weather'; valid are train, "
 expect 2 --hlep

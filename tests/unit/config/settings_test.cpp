@@ -114,6 +114,11 @@ TEST_CASE("every default passes the reader's own check, so that a resolved confi
   for (size_t i = 0; i < again.keys().size(); ++i) CHECK(again.keys()[i].value == document.keys()[i].value);
 }
 
+TEST_CASE("D02 in the real schema: a section for a plugin that is not loaded") {
+  REQUIRE_THROWS_WITH(read(std::string(smallest) + "[quant.plugins.not_loaded]\nblok = 1\n"),
+                      ContainsSubstring("a.toml:7:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: none)"));
+}
+
 TEST_CASE("the section of a key is known by its name") {
   CHECK(section_of("base_emb_dim") == "model");
   CHECK(section_of("quantization") == "quant");
