@@ -1,0 +1,219 @@
+#include "kernels/detail/int8_gemm.hpp"
+
+#include "base/kokkos.hpp"
+#include "kernels/detail/float_gemm.hpp"
+#include "kernels/detail/host_tiles.hpp"
+#include "kernels/detail/tile_pool.hpp"
+#include "kernels/isa/int8_tile.hpp"
+
+#include <algorithm>
+
+namespace kvant::detail {
+namespace {
+
+constexpr std::size_t alignment = 64;
+std::size_t aligned(int64_t bytes) { return (static_cast<std::size_t>(bytes) + alignment - 1) / alignment * alignment; }
+
+/// Lanes first .. of an operand whose other axis is contracted, from step `step` on: rows of op(a), columns of op(b).
+isa::Int8Source source(const GemmOperand& x, bool lanes_are_rows, int64_t group, int64_t lane, int64_t step) {
+  const bool steps_outer = x.trans == lanes_are_rows;
+  const auto* data = static_cast<const int8_t*>(x.data) + group * x.group_stride;
+  return {data + (steps_outer ? step * x.ld + lane : lane * x.ld + step), x.ld, steps_outer};
+}
+
+/// Where a group's packed operands lie.
+struct PackedGroup {
+  uint8_t* a;
+  int8_t* b;
+  int32_t* sums;
+};
+
+/// Some lanes of one group's operand.
+struct PackJob {
+  int32_t group, first, count;
+  bool columns;
+};
+
+struct PackWork {
+  GemmProblem problem;
+  const isa::Int8Leaf* leaf;
+  const GroupExtent* groups;
+  const PackedGroup* packed;
+  const PackJob* jobs;
+
+  void operator()(int index, int) const {
+    const PackJob& j = jobs[index];
+    const GroupExtent& g = groups[j.group];
+    const PackedGroup& to = packed[j.group];
+    const bool rows = problem.grouping == Grouping::rows, contraction = problem.grouping == Grouping::contraction;
+    const int64_t step = contraction ? g.first : 0;
+    if (j.columns) {
+      const int64_t at = leaf->layout.column_offset(j.first, g.k);
+      return leaf->pack_columns(source(problem.b, false, rows ? j.group : 0, j.first, step), j.count, g.k, to.b + at, to.sums + j.first);
+    }
+    const int64_t row = j.first + (rows ? g.first : 0);
+    leaf->pack_rows(source(problem.a, true, 0, row, step), j.count, g.k, to.a + leaf->layout.row_offset(j.first, g.k));
+  }
+};
+
+constexpr float one = 1.0f;
+
+struct MultiplyWork {
+  GemmProblem problem;
+  const isa::Int8Leaf* leaf;
+  const GroupExtent* groups;
+  const PackedGroup* packed;
+  const Tile* tiles;
+  float* scratch;  // of each worker: a tile that is not stored directly
+  int64_t scratch_step;
+
+  void operator()(int index, int worker) const {
+    const Tile& t = tiles[index];
+    const GroupExtent& g = groups[t.group];
+    const int64_t row = t.row + (problem.grouping == Grouping::rows ? g.first : 0);
+    isa::Int8Tile tile{};
+    tile.m = t.rows;
+    tile.n = t.columns;
+    tile.k = g.k;
+    tile.a = packed[t.group].a + leaf->layout.row_offset(t.row, g.k);
+    tile.b = packed[t.group].b + leaf->layout.column_offset(t.column, g.k);
+    tile.sums = packed[t.group].sums + t.column;
+    tile.row_scale = at(problem.scale_a, t.group, row);
+    tile.row_stride = problem.scale_a.stride;
+    tile.column_scale = at(problem.scale_b, t.group, t.column);
+    tile.column_stride = problem.scale_b.stride;
+    tile.add = problem.c.add;
+    if (g.k == 0 && tile.add) return;
+    if (problem.c.type == DType::f32) {
+      tile.c = static_cast<float*>(problem.c.data) + t.group * problem.c.group_stride + row * problem.c.ld + t.column;
+      tile.ldc = problem.c.ld;
+      return leaf->multiply(tile);
+    }
+    tile.c = scratch + worker * scratch_step;
+    tile.ldc = t.columns;
+    tile.add = false;
+    leaf->multiply(tile);
+    GemmProblem finished = problem;
+    finished.scale_a = finished.scale_b = {};
+    store_tile(finished, t.group, row, t.column, t.rows, t.columns, tile.c);
+  }
+
+  static const float* at(const GemmScale& s, int64_t group, int64_t index) {
+    return s.data == nullptr ? &one : s.data + group * s.group_stride + index * s.stride;
+  }
+};
+
+/// Memory for the packed operands of all groups; b lies in `ready` when that is given.
+const PackedGroup* place_groups(const GemmProblem& p, const isa::Int8Layout& layout, const GroupExtent* groups, void* ready, Arena& workspace) {
+  const auto count = static_cast<std::size_t>(p.groups);
+  auto* packed = static_cast<PackedGroup*>(workspace.allocate_bytes(count * sizeof(PackedGroup)));
+  std::size_t a_bytes = 0, b_bytes = 0;
+  for (std::size_t g = 0; g < count; ++g) {
+    a_bytes += aligned(layout.row_offset(groups[g].rows, groups[g].k));
+    b_bytes += aligned(layout.column_offset(p.n, groups[g].k));
+  }
+  const auto sums = static_cast<std::size_t>(layout.padded_columns(p.n));
+  auto* a = static_cast<uint8_t*>(workspace.allocate_bytes(a_bytes));
+  auto* b = static_cast<int8_t*>(ready != nullptr ? ready : workspace.allocate_bytes(b_bytes));
+  auto* s = static_cast<int32_t*>(ready != nullptr ? static_cast<void*>(b + b_bytes) : workspace.allocate_bytes(count * sums * sizeof(int32_t)));
+  for (std::size_t g = 0; g < count; ++g) {
+    packed[g] = {a, b, s};
+    a += aligned(layout.row_offset(groups[g].rows, groups[g].k));
+    b += aligned(layout.column_offset(p.n, groups[g].k));
+    s += sums;
+  }
+  return packed;
+}
+
+struct JobList {
+  PackJob* jobs;
+  int64_t count;
+};
+
+int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/// About 64 rows, or two panels of columns, a job.
+JobList pack_jobs(const GemmProblem& p, const isa::Int8Layout& layout, const GroupExtent* groups, bool with_b, Arena& workspace) {
+  const int64_t rows = (64 + layout.row_panel - 1) / layout.row_panel * layout.row_panel, columns = 2 * layout.column_panel;
+  JobList list{nullptr, 0};
+  for (int64_t g = 0; g < p.groups; ++g)
+    if (groups[g].rows > 0) list.count += ceil_div(groups[g].rows, rows) + (with_b ? ceil_div(p.n, columns) : 0);
+  list.jobs = static_cast<PackJob*>(workspace.allocate_bytes(static_cast<std::size_t>(list.count) * sizeof(PackJob)));
+  PackJob* job = list.jobs;
+  for (int64_t g = 0; g < p.groups; ++g) {
+    if (groups[g].rows == 0) continue;
+    const auto group = static_cast<int32_t>(g);
+    for (int64_t i = 0; i < groups[g].rows; i += rows)
+      *job++ = {group, static_cast<int32_t>(i), static_cast<int32_t>(std::min(rows, groups[g].rows - i)), false};
+    for (int64_t j = 0; with_b && j < p.n; j += columns)
+      *job++ = {group, static_cast<int32_t>(j), static_cast<int32_t>(std::min(columns, p.n - j)), true};
+  }
+  return list;
+}
+
+TileLimits limits_of(const isa::Int8Layout& layout, int64_t longest, bool direct) {
+  const int64_t row_bytes = std::max<int64_t>(layout.depth(longest) * layout.row_bytes, 1);
+  const int64_t rows = std::clamp<int64_t>(level2_cache_bytes() / 2 / row_bytes, 48, 1024) / layout.row_panel * layout.row_panel;
+  // Four steps an instruction in 16 lanes, or two in 8; operands are packed already, but a tile reads them from far.
+  const double multiply = layout.unit == 4 ? 1.0 / 64 : 1.0 / 24;
+  return {{rows, direct ? 4096 : 512}, {layout.row_panel, layout.column_panel}, {multiply, 0.05, 0.1}};
+}
+
+struct PackColumnsBody {
+  const isa::Int8Leaf* leaf;
+  GemmOperand b;
+  int64_t contracted, columns, chunk, chunks, group_bytes, group_sums;
+  int8_t* to;
+  int32_t* sums;
+
+  void operator()(long index) const {
+    const int64_t group = index / chunks, first = index % chunks * chunk;
+    leaf->pack_columns(source(b, false, group, first, 0), std::min(chunk, columns - first), contracted,
+                       to + group * group_bytes + leaf->layout.column_offset(first, contracted), sums + group * group_sums + first);
+  }
+};
+
+}  // namespace
+
+void int8_gemm_on_host(const Exec& exec, const GemmProblem& p, const PackedOperand* ready, Arena& workspace) {
+  if (p.m == 0 || p.n == 0) return;
+  const ArenaScope scope(workspace);
+  const GroupExtent* groups = group_extents(p, workspace);
+  int64_t longest = 0;
+  for (int64_t g = 0; g < p.groups; ++g) longest = std::max(longest, groups[g].k);
+  require(longest <= max_int8_contraction, "A product of int8 codes sums over {} elements; more than {} could overflow its int32 sum.", longest,
+          max_int8_contraction);
+  clear_rows_beyond_groups(exec, p, groups);
+  const isa::Int8Leaf& leaf = isa::int8_leaf(chosen_isa());
+  const PackedGroup* packed = place_groups(p, leaf.layout, groups, ready == nullptr ? nullptr : ready->data, workspace);
+  const JobList jobs = pack_jobs(p, leaf.layout, groups, ready == nullptr, workspace);
+  run_pool(exec, "kvant::int8_pack", jobs.count, PackWork{p, &leaf, groups, packed, jobs.jobs}, workspace);
+
+  const bool direct = p.c.type == DType::f32;
+  const int workers = pool_workers(exec);
+  const TileLimits limits = limits_of(leaf.layout, longest, direct);
+  const TileShape shape = choose_tiles(groups, p.groups, p.n, workers, limits);
+  const TileList list = list_tiles(groups, p.groups, p.n, shape, limits.unit, workspace);
+  const int64_t step = direct ? 0 : shape.rows * shape.columns + 64;  // a skew between workers
+  auto* scratch = static_cast<float*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * step) * sizeof(float)));
+  run_pool(exec, "kvant::int8_gemm", list.count, MultiplyWork{p, &leaf, groups, packed, list.tiles, scratch, step}, workspace);
+}
+
+std::size_t int8_packed_bytes(Isa isa, int64_t groups, int64_t contracted, int64_t columns) {
+  const isa::Int8Layout& layout = isa::int8_leaf(isa).layout;
+  return static_cast<std::size_t>(groups) *
+         (aligned(layout.column_offset(columns, contracted)) + static_cast<std::size_t>(layout.padded_columns(columns)) * sizeof(int32_t));
+}
+
+void int8_pack(const Exec& exec, Isa isa, const GemmOperand& b, int64_t groups, int64_t contracted, int64_t columns, void* to) {
+  if (groups == 0 || columns == 0) return;
+  const isa::Int8Leaf& leaf = isa::int8_leaf(isa);
+  const int64_t chunk = 2 * leaf.layout.column_panel, chunks = ceil_div(columns, chunk);
+  const auto group_bytes = static_cast<int64_t>(aligned(leaf.layout.column_offset(columns, contracted)));
+  auto* data = static_cast<int8_t*>(to);
+  const PackColumnsBody body{&leaf,  b,      contracted, columns, chunk, chunks, group_bytes, leaf.layout.padded_columns(columns),
+                             data, reinterpret_cast<int32_t*>(data + groups * group_bytes)};
+  Kokkos::parallel_for("kvant::int8_pack", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<long>>(host_space(exec.space), 0, groups * chunks), body);
+}
+
+}  // namespace kvant::detail

@@ -1,0 +1,20 @@
+// Products of int8 codes in integer arithmetic.
+#pragma once
+
+#include "kernels/detail/gemm_problem.hpp"
+#include "kernels/scaled_gemm.hpp"
+#include "tensor/arena.hpp"
+
+namespace kvant::detail {
+
+/// Host tiles with the chosen ISA (kernels/isa/int8_tile.hpp): both operands are packed (b only when `packed` is null), then
+/// the tiles of all groups run as one pool, scales in the store.
+void int8_gemm_on_host(const Exec& exec, const GemmProblem& problem, const PackedOperand* packed, Arena& workspace);
+
+/// Bytes that groups of [contracted, columns] take when packed for `isa`.
+std::size_t int8_packed_bytes(Isa isa, int64_t groups, int64_t contracted, int64_t columns);
+
+/// Packs operand b of a problem (its groups, k and n) to memory of int8_packed_bytes.
+void int8_pack(const Exec& exec, Isa isa, const GemmOperand& b, int64_t groups, int64_t contracted, int64_t columns, void* to);
+
+}  // namespace kvant::detail

@@ -1,0 +1,64 @@
+// int8 by int8 on one thread: packing into the order in which a micro-kernel reads, and tiles of packed operands with
+// their scales. Internal to kernels/; no standard library header: see isa.hpp.
+//
+// Both operands are stored in panels: groups of `unit` consecutive steps of the contracted axis (as many as one instruction
+// sums) of all rows (columns) of a panel, then the next group. The contracted axis is padded with zeros to whole groups.
+#pragma once
+
+#include "kernels/isa/isa.hpp"
+
+#include <stdint.h>
+
+namespace kvant::isa {
+
+struct Int8Layout {
+  int32_t row_panel;     ///< rows in a panel of the left operand
+  int32_t row_bytes;     ///< bytes of its elements: 1, or 2 where they are widened when packed
+  int32_t column_panel;  ///< columns in a panel of the right operand
+  int32_t column_unit;   ///< the last panel is as wide as it must be, rounded up to this
+  int32_t unit;          ///< steps of the contracted axis that belong together
+
+  constexpr int64_t depth(int64_t k) const { return (k + unit - 1) / unit * unit; }
+  constexpr int64_t padded_rows(int64_t m) const { return (m + row_panel - 1) / row_panel * row_panel; }
+  constexpr int64_t padded_columns(int64_t n) const { return (n + column_unit - 1) / column_unit * column_unit; }
+  /// Bytes of m packed rows (n columns); the panel of row i (column j) begins at that many bytes for i rows (j columns).
+  constexpr int64_t row_offset(int64_t m, int64_t k) const { return padded_rows(m) * depth(k) * row_bytes; }
+  constexpr int64_t column_offset(int64_t n, int64_t k) const { return padded_columns(n) * depth(k); }
+};
+
+/// Element (i, p) of `lanes` rows or columns by k steps: data[p * ld + i] when `steps_outer`, else data[i * ld + p].
+struct Int8Source {
+  const int8_t* data;
+  int64_t ld;
+  bool steps_outer;
+};
+
+/// c[m,n] = (acc * row_scale[i]) * column_scale[j], or c += the same.
+struct Int8Tile {
+  int64_t m, n, k;
+  const void* a;        ///< packed rows, at the beginning of a panel
+  const int8_t* b;      ///< packed columns, at the beginning of a panel
+  const int32_t* sums;  ///< of the columns of b over k
+  const float* row_scale;
+  int64_t row_stride;  ///< 0 or 1
+  const float* column_scale;
+  int64_t column_stride;
+  float* c;
+  int64_t ldc;
+  bool add;
+};
+
+struct Int8Leaf {
+  Int8Layout layout;
+  /// Packs m rows, from the beginning of a panel on.
+  void (*pack_rows)(const Int8Source& from, int64_t m, int64_t k, void* to);
+  /// Packs n columns, from the beginning of a panel on, and writes their sums (padded_columns(n) of them).
+  void (*pack_columns)(const Int8Source& from, int64_t n, int64_t k, int8_t* to, int32_t* sums);
+  void (*multiply)(const Int8Tile& tile);
+};
+
+const Int8Leaf& int8_leaf(Isa isa);
+
+extern const Int8Leaf int8_portable, int8_avx2, int8_avxvnni, int8_avx512vnni;
+
+}  // namespace kvant::isa
