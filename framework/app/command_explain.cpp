@@ -1,4 +1,5 @@
-// kvant explain CONFIG: for every matmul site of the model what it would run in, or why it stays plain. Nothing is allocated or trained.
+// kvant explain CONFIG: for every matmul site of the model what it would run in, or why it stays plain. Nothing is
+// allocated or trained.
 #include "app/command.hpp"
 #include "app/run_setup.hpp"
 #include "models/model.hpp"
@@ -23,20 +24,27 @@ int run(const Arguments& arguments) {
   const std::unique_ptr<Model> model = make_model(setup.settings.model);
   const quant::Plan plan = quant::Plan::resolve(model->sites(), setup.settings.quant);
   // stdout is the answer alone; everything else goes to the log on stderr.
-  if (arguments.json) fmt::print("{}\n", plan.json());
-  else fmt::print("{}", plan.table());
+  if (arguments.json)
+    fmt::print("{}\n", plan.json());
+  else
+    fmt::print("{}", plan.table());
   return 0;
 }
 
 }  // namespace
 
 void add_explain(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("explain", "show for every matrix product of a model what it runs in, or why it stays plain");
+  CLI::App* command =
+      app.add_subcommand("explain", "show for every matrix product of a model what it runs in, or why it stays plain");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_flag("--json", arguments->json, "JSON: an array \"sites\" of objects with path, op, layer, rule, weight, act, grad_input, grad_weight, reason");
-  add_examples(*command, {"kvant explain configs/quickstart.toml", "kvant explain configs/quickstart.toml --set quant.quantization=fp8_full",
-                          "kvant explain configs/quickstart.toml --json | jq '.sites[] | select(.weight == null) | .reason'"});
+  command->add_flag(
+      "--json", arguments->json,
+      "JSON: an array \"sites\" of objects with path, op, layer, rule, weight, act, grad_input, grad_weight, reason");
+  add_examples(*command,
+               {"kvant explain configs/quickstart.toml",
+                "kvant explain configs/quickstart.toml --set quant.quantization=fp8_full",
+                "kvant explain configs/quickstart.toml --json | jq '.sites[] | select(.weight == null) | .reason'"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });
 }
 

@@ -51,7 +51,8 @@ json parse_header(const std::string& text, const std::string& path) {
   std::set<std::string> seen;
   std::string twice;
   const auto watch = [&](int depth, json::parse_event_t event, json& parsed) {
-    if (depth == 1 && event == json::parse_event_t::key && !seen.insert(parsed.get<std::string>()).second) twice = parsed.get<std::string>();
+    if (depth == 1 && event == json::parse_event_t::key && !seen.insert(parsed.get<std::string>()).second)
+      twice = parsed.get<std::string>();
     return true;
   };
   json header;
@@ -66,14 +67,17 @@ json parse_header(const std::string& text, const std::string& path) {
 }
 
 uint64_t unsigned_number(const json& value, const std::string& path, const std::string& name, const char* what) {
-  require(value.is_number_unsigned(), "{}: {} of tensor '{}' holds {}, which is no whole number from 0 on.", path, what, name, value.dump());
+  require(value.is_number_unsigned(), "{}: {} of tensor '{}' holds {}, which is no whole number from 0 on.", path, what,
+          name, value.dump());
   return value.get<uint64_t>();
 }
 
 StoredTensor parse_tensor(const std::string& name, const json& entry, uint64_t data_bytes, const std::string& path) {
   require(entry.is_object() && entry.contains("dtype") && entry.contains("shape") && entry.contains("data_offsets") &&
-              entry["dtype"].is_string() && entry["shape"].is_array() && entry["data_offsets"].is_array() && entry["data_offsets"].size() == 2,
-          "{}: tensor '{}' needs dtype (a string), shape (a list) and data_offsets (two numbers); its entry is {}.", path, name, entry.dump());
+              entry["dtype"].is_string() && entry["shape"].is_array() && entry["data_offsets"].is_array() &&
+              entry["data_offsets"].size() == 2,
+          "{}: tensor '{}' needs dtype (a string), shape (a list) and data_offsets (two numbers); its entry is {}.",
+          path, name, entry.dump());
   StoredTensor t;
   t.name = name;
   t.dtype = entry["dtype"].get<std::string>();
@@ -82,16 +86,19 @@ StoredTensor parse_tensor(const std::string& name, const json& entry, uint64_t d
   uint64_t bytes = type->bytes;
   for (const json& dim : entry["shape"]) {
     const uint64_t extent = unsigned_number(dim, path, name, "the shape");
-    require(extent <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) && (extent == 0 || bytes <= std::numeric_limits<uint64_t>::max() / extent),
+    require(extent <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max()) &&
+                (extent == 0 || bytes <= std::numeric_limits<uint64_t>::max() / extent),
             "{}: tensor '{}' has a shape whose size does not fit 64 bits.", path, name);
     bytes *= extent;
     t.shape.push_back(static_cast<int64_t>(extent));
   }
   t.begin = unsigned_number(entry["data_offsets"][0], path, name, "data_offsets");
   t.end = unsigned_number(entry["data_offsets"][1], path, name, "data_offsets");
-  require(t.begin <= t.end && t.end <= data_bytes, "{}: tensor '{}' lies at bytes {} to {}, but the file has {} bytes of data.", path, name, t.begin,
-          t.end, data_bytes);
-  require(t.bytes() == bytes, "{}: tensor '{}' has {} bytes, but its type and shape ask for {}.", path, name, t.bytes(), bytes);
+  require(t.begin <= t.end && t.end <= data_bytes,
+          "{}: tensor '{}' lies at bytes {} to {}, but the file has {} bytes of data.", path, name, t.begin, t.end,
+          data_bytes);
+  require(t.bytes() == bytes, "{}: tensor '{}' has {} bytes, but its type and shape ask for {}.", path, name, t.bytes(),
+          bytes);
   return t;
 }
 
@@ -118,7 +125,8 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
   in.read(reinterpret_cast<char*>(prefix.data()), 8);
   uint64_t length = 0;
   for (int i = 7; i >= 0; --i) length = length << 8 | prefix[static_cast<std::size_t>(i)];
-  require(length <= longest_header && length <= size - 8, "{}: the header should be {} bytes long, but the file has {} bytes.", path, length, size);
+  require(length <= longest_header && length <= size - 8,
+          "{}: the header should be {} bytes long, but the file has {} bytes.", path, length, size);
   std::string text(length, '\0');
   in.read(text.data(), static_cast<std::streamsize>(length));
   require(static_cast<bool>(in), "{}: the header cannot be read.", path);
@@ -137,15 +145,19 @@ SafetensorsFile::SafetensorsFile(const std::string& path) : path_(path) {
       metadata_[key] = value.get<std::string>();
     }
   }
-  std::sort(tensors_.begin(), tensors_.end(), [](const StoredTensor& a, const StoredTensor& b) { return std::tie(a.begin, a.end) < std::tie(b.begin, b.end); });
+  std::sort(tensors_.begin(), tensors_.end(), [](const StoredTensor& a, const StoredTensor& b) {
+    return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+  });
   uint64_t expected = 0;
   for (std::size_t i = 0; i < tensors_.size(); ++i) {
-    require(tensors_[i].begin == expected, "{}: tensor '{}' begins at byte {} of the data, but the one before it ends at {}.", path, tensors_[i].name,
+    require(tensors_[i].begin == expected,
+            "{}: tensor '{}' begins at byte {} of the data, but the one before it ends at {}.", path, tensors_[i].name,
             tensors_[i].begin, expected);
     expected = tensors_[i].end;
     index_[tensors_[i].name] = i;
   }
-  require(expected == data_bytes, "{}: the tensors end at byte {} of the data, but the file has {}.", path, expected, data_bytes);
+  require(expected == data_bytes, "{}: the tensors end at byte {} of the data, but the file has {}.", path, expected,
+          data_bytes);
 }
 
 const StoredTensor* SafetensorsFile::find(std::string_view name) const {
@@ -213,8 +225,8 @@ std::vector<int32_t> SafetensorsFile::read_integers(std::string_view name) const
   if (dtype == "I32") return converted<int32_t, int32_t>(read(name), widen);
   if (dtype == "I64") {
     return converted<int64_t, int32_t>(read(name), [&](int64_t v) {
-      require(v >= std::numeric_limits<int32_t>::min() && v <= std::numeric_limits<int32_t>::max(), "{}: tensor '{}' holds {}, which is no 32-bit number.",
-              path_, name, v);
+      require(v >= std::numeric_limits<int32_t>::min() && v <= std::numeric_limits<int32_t>::max(),
+              "{}: tensor '{}' holds {}, which is no 32-bit number.", path_, name, v);
       return static_cast<int32_t>(v);
     });
   }

@@ -1,6 +1,7 @@
-// Safetensors files, read with suspicion: the header's length, its JSON, every type, shape and offset are checked before a byte of
-// data is touched. Layout (github.com/huggingface/safetensors): 8 bytes little-endian length of the header, the header (a JSON object:
-// name → {dtype, shape, data_offsets}, and "__metadata__": strings), then the data without holes.
+// Safetensors files, read with suspicion: the header's length, its JSON, every type, shape and offset are checked
+// before a byte of data is touched. Layout (github.com/huggingface/safetensors): 8 bytes little-endian length of the
+// header, the header (a JSON object: name → {dtype, shape, data_offsets}, and "__metadata__": strings), then the data
+// without holes.
 #pragma once
 
 #include "tensor/dtype.hpp"
@@ -16,8 +17,8 @@ namespace kvant::data {
 
 struct StoredTensor {
   std::string name;
-  std::string dtype;           ///< as stored: "F32", "BF16", "I64", "F8_E4M3" …
-  std::vector<int64_t> shape;  ///< empty: a scalar
+  std::string dtype;            ///< as stored: "F32", "BF16", "I64", "F8_E4M3" …
+  std::vector<int64_t> shape;   ///< empty: a scalar
   uint64_t begin = 0, end = 0;  ///< bytes from the start of the data
 
   uint64_t bytes() const { return end - begin; }

@@ -18,8 +18,9 @@ void check_vector(const char* what, const TensorView& v, Along along, const Quan
   const int64_t rows = job.x.rows(), cols = job.x.cols(), groups = group_count(job);
   const int64_t wanted = along == Along::tensor ? 1 : along == Along::row ? rows : cols;
   const bool fits = v.numel() == wanted || (along == Along::column && v.numel() == groups * cols);
-  require(fits && v.contiguous() && size_of(v.dtype) == 4, "Quantizing a matrix of shape {} in {} groups: the {} has shape {}.",
-          to_string(job.x.shape), groups, what, to_string(v.shape));
+  require(fits && v.contiguous() && size_of(v.dtype) == 4,
+          "Quantizing a matrix of shape {} in {} groups: the {} has shape {}.", to_string(job.x.shape), groups, what,
+          to_string(v.shape));
 }
 
 template <class T>
@@ -40,10 +41,11 @@ Source<T> make_source(const QuantizeJob& job) {
 }
 
 /// Columns are measured in pieces of this many rows and columns.
-constexpr long rows_of_piece = 64, cols_of_piece = 256;
+constexpr long rows_of_piece = 64, cols_of_piece = columns_of_tile;
 
 template <class T>
-KOKKOS_INLINE_FUNCTION void measure_piece(const Source<T>& in, bool grouped, long begin, long end, long c, int32_t* magnitudes) {
+KOKKOS_INLINE_FUNCTION void measure_piece(const Source<T>& in, bool grouped, long begin, long end, long c,
+                                          int32_t* magnitudes) {
   const long n = in.cols - c < cols_of_piece ? in.cols - c : cols_of_piece;
   int32_t largest[cols_of_piece];
   for (long i = 0; i < n; ++i) largest[i] = 0;
@@ -66,7 +68,8 @@ void measure_columns(const Exec& exec, const QuantizeJob& job) {
   const Source<T> in = make_source<T>(job);
   const bool grouped = grouped_scale(job);
   auto* magnitudes = static_cast<int32_t*>(job.magnitudes.data);
-  const long across = (in.cols + cols_of_piece - 1) / cols_of_piece, down = (in.rows + rows_of_piece - 1) / rows_of_piece;
+  const long across = (in.cols + cols_of_piece - 1) / cols_of_piece,
+             down = (in.rows + rows_of_piece - 1) / rows_of_piece;
   Kokkos::parallel_for(
       "kvant::quantize_measure_columns", Range(exec.space, 0, across * down), KOKKOS_LAMBDA(const long item) {
         const long begin = item / across * rows_of_piece;
@@ -81,7 +84,8 @@ void measure_tensor(const Exec& exec, const QuantizeJob& job) {
   auto* magnitude = static_cast<int32_t*>(job.magnitudes.data);
   const long chunk = rows_of_chunk(in.cols, sizeof(T));
   Kokkos::parallel_for(
-      "kvant::quantize_measure_tensor", Range(exec.space, 0, (in.rows + chunk - 1) / chunk), KOKKOS_LAMBDA(const long item) {
+      "kvant::quantize_measure_tensor", Range(exec.space, 0, (in.rows + chunk - 1) / chunk),
+      KOKKOS_LAMBDA(const long item) {
         const long end = (item + 1) * chunk < in.rows ? (item + 1) * chunk : in.rows;
         int32_t largest = 0;
         for (long r = item * chunk; r < end; ++r) {
@@ -102,21 +106,24 @@ bool grouped_scale(const QuantizeJob& job) {
 }
 
 void check(const QuantizeJob& job) {
-  require(accepted(job.x.dtype), "A tensor of type {} is not quantized; float32 and bfloat16 are.", name_of(job.x.dtype));
-  require(job.x.shape.rank >= 1 && (job.x.shape.rank == 2 || job.x.contiguous()), "A strided tensor of shape {} cannot be quantized.",
-          to_string(job.x.shape));
+  require(accepted(job.x.dtype), "A tensor of type {} is not quantized; float32 and bfloat16 are.",
+          name_of(job.x.dtype));
+  require(job.x.shape.rank >= 1 && (job.x.shape.rank == 2 || job.x.contiguous()),
+          "A strided tensor of shape {} cannot be quantized.", to_string(job.x.shape));
   require(job.codes.rows() == job.x.rows() && job.codes.cols() == job.x.cols() && job.codes.contiguous(),
           "Codes of shape {} do not fit a matrix of shape {}.", to_string(job.codes.shape), to_string(job.x.shape));
   require(job.uniform_group == 0 || (job.offsets.data == nullptr && job.x.rows() % job.uniform_group == 0),
           "{} rows are not groups of {} rows each.", job.x.rows(), job.uniform_group);
-  require(!(job.multiplier.data != nullptr && job.multiplier_along == Along::column && job.scale_along == Along::column),
-          "A matrix with a multiplier for each column has no scale for each column.");
+  require(
+      !(job.multiplier.data != nullptr && job.multiplier_along == Along::column && job.scale_along == Along::column),
+      "A matrix with a multiplier for each column has no scale for each column.");
   check_vector("scale", job.scale, job.scale_along, job);
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);
   const bool measured_apart = job.fixed_scale == 0 && job.scale_along != Along::row;
   require(job.fixed_scale == 0 || job.scale_along == Along::tensor, "A fixed scale is one number for the tensor.");
-  require(!measured_apart || (job.magnitudes.data != nullptr && job.magnitudes.numel() >= job.scale.numel() && job.magnitudes.dtype == DType::i32),
+  require(!measured_apart || (job.magnitudes.data != nullptr && job.magnitudes.numel() >= job.scale.numel() &&
+                              job.magnitudes.dtype == DType::i32),
           "Measuring scales of shape {} needs as many int32 of workspace.", to_string(job.scale.shape));
 }
 
@@ -126,12 +133,14 @@ Source<bf16_t> source_bf16(const QuantizeJob& job) { return make_source<bf16_t>(
 void reset_magnitudes(const Exec& exec, const QuantizeJob& job) {
   auto* magnitudes = static_cast<int32_t*>(job.magnitudes.data);
   Kokkos::parallel_for(
-      "kvant::quantize_reset", Range(exec.space, 0, job.scale.numel()), KOKKOS_LAMBDA(const long i) { magnitudes[i] = 0; });
+      "kvant::quantize_reset", Range(exec.space, 0, job.scale.numel()),
+      KOKKOS_LAMBDA(const long i) { magnitudes[i] = 0; });
 }
 
 void measure(const Exec& exec, const QuantizeJob& job) {
   const bool wide = job.x.dtype == DType::f32;
-  if (job.scale_along == Along::column) return wide ? measure_columns<float>(exec, job) : measure_columns<bf16_t>(exec, job);
+  if (job.scale_along == Along::column)
+    return wide ? measure_columns<float>(exec, job) : measure_columns<bf16_t>(exec, job);
   return wide ? measure_tensor<float>(exec, job) : measure_tensor<bf16_t>(exec, job);
 }
 
@@ -152,20 +161,24 @@ void finish_scales(const Exec& exec, const QuantizeJob& job) {
 void store_fixed_scale(const Exec& exec, const QuantizeJob& job) {
   auto* scale = job.scale.as<float>();
   const float value = job.fixed_scale;
-  Kokkos::parallel_for("kvant::quantize_fixed_scale", Range(exec.space, 0, 1), KOKKOS_LAMBDA(const long) { scale[0] = value; });
+  Kokkos::parallel_for(
+      "kvant::quantize_fixed_scale", Range(exec.space, 0, 1), KOKKOS_LAMBDA(const long) { scale[0] = value; });
 }
 
 namespace {
 
 template <class Reference, class Result>
-void store_masked(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst, bool accumulate) {
+void store_masked(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst,
+                  bool accumulate) {
   const auto* reference = mask.reference.as<Reference>();
   const auto* values = src.as<float>();
   auto* results = dst.as<Result>();
   const float* bound = mask.bound.data == nullptr ? nullptr : mask.bound.as<float>();
   const long cols = dst.cols();
   // A weight's bound may have one number for each column of each expert.
-  const long rows_per_group = bound != nullptr && mask.bound_along == Along::column ? dst.rows() * cols / std::max<int64_t>(1, mask.bound.numel()) : 1;
+  const long rows_per_group = bound != nullptr && mask.bound_along == Along::column
+                                  ? dst.rows() * cols / std::max<int64_t>(1, mask.bound.numel())
+                                  : 1;
   const Along along = mask.bound_along;
   const float low = mask.low, high = mask.high;
   const long reference_stride = mask.reference.stride[0], result_stride = dst.stride[0];
@@ -187,16 +200,22 @@ void store_masked(const Exec& exec, const ClipMask& mask, const TensorView& src,
 }  // namespace
 }  // namespace quantize_detail
 
-void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst, bool accumulate) {
+void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst,
+                           bool accumulate) {
   namespace detail = quantize_detail;
-  require(mask.reference.shape.rank == 2 && mask.reference.shape == dst.shape && src.shape == dst.shape && src.contiguous(),
-          "A gradient of shape {} is masked by a tensor of shape {} into one of shape {}.", to_string(src.shape),
-          to_string(mask.reference.shape), to_string(dst.shape));
+  require(
+      mask.reference.shape.rank == 2 && mask.reference.shape == dst.shape && src.shape == dst.shape && src.contiguous(),
+      "A gradient of shape {} is masked by a tensor of shape {} into one of shape {}.", to_string(src.shape),
+      to_string(mask.reference.shape), to_string(dst.shape));
   const bool wide_in = mask.reference.dtype == DType::f32, wide_out = dst.dtype == DType::f32;
-  if (wide_in && wide_out) detail::store_masked<float, float>(exec, mask, src, dst, accumulate);
-  else if (wide_in) detail::store_masked<float, bf16_t>(exec, mask, src, dst, accumulate);
-  else if (wide_out) detail::store_masked<bf16_t, float>(exec, mask, src, dst, accumulate);
-  else detail::store_masked<bf16_t, bf16_t>(exec, mask, src, dst, accumulate);
+  if (wide_in && wide_out)
+    detail::store_masked<float, float>(exec, mask, src, dst, accumulate);
+  else if (wide_in)
+    detail::store_masked<float, bf16_t>(exec, mask, src, dst, accumulate);
+  else if (wide_out)
+    detail::store_masked<bf16_t, float>(exec, mask, src, dst, accumulate);
+  else
+    detail::store_masked<bf16_t, bf16_t>(exec, mask, src, dst, accumulate);
 }
 
 }  // namespace kvant

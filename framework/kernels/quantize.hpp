@@ -1,7 +1,9 @@
-// Quantization of a matrix: absolute maximum, scale, codes. This header is the description of a job, free of Kokkos; the kernels
-// are templates on the format (quantize_kernel.hpp), instantiated here for the formats of Kvant and in a plugin for its own.
+// Quantization of a matrix: absolute maximum, scale, codes. This header is the description of a job, free of Kokkos;
+// the kernels are templates on the format (quantize_kernel.hpp), instantiated here for the formats of Kvant and in a
+// plugin for its own.
 //
-//   v = x[r,c] · multiplier        s = scale of v's row, column (within its group) or tensor        code = encode(v · (1/s))
+//   v = x[r,c] · multiplier        s = scale of v's row, column (within its group) or tensor        code = encode(v ·
+//   (1/s))
 #pragma once
 
 #include "tensor/tensor.hpp"
@@ -19,27 +21,28 @@ enum class Along : uint8_t {
   column,  ///< [C], or [G,C]: one for each column within each group of rows
 };
 
-/// How a magnitude becomes a scale and values become codes. The default is Kvant's own arithmetic, in float32 whatever x's type:
-/// s = m / bound, 1 where m is zero (and only there), at least the smallest normal number, never infinite; v · (1/s), rounded once
-/// to the nearest code. The flags give the reference's arithmetic (docs/numerics.md), for comparison with recorded numbers.
+/// How a magnitude becomes a scale and values become codes. The default is Kvant's own arithmetic, in float32 whatever
+/// x's type: s = m / bound, 1 where m is zero (and only there), at least the smallest normal number, never infinite; v
+/// · (1/s), rounded once to the nearest code. The flags give the reference's arithmetic (docs/numerics.md), for
+/// comparison with recorded numbers.
 struct ScaleLaw {
-  float bound = 1;                ///< what the calibrated magnitude m is mapped to
-  float factor = 1;               ///< m = factor · max|v|
-  float limit = 3.402823466e38f;  ///< v/s is clamped to [-limit, limit] before encoding
+  float bound = 1;                   ///< what the calibrated magnitude m is mapped to
+  float factor = 1;                  ///< m = factor · max|v|
+  float limit = 3.402823466e38f;     ///< v/s is clamped to [-limit, limit] before encoding
   bool scale_by_reciprocal = false;  ///< s = m · (1/bound), as XLA computes it
   bool true_quotient = false;        ///< v / s instead of v · (1/s)
   bool reference_guard = false;      ///< every s below 2^-63 becomes 1, live rows included
 };
 
-/// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an infinity the scale
-/// becomes NaN: it poisons the product, so that no code hides the value.
+/// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an
+/// infinity the scale becomes NaN: it poisons the product, so that no code hides the value.
 struct QuantizeJob {
   TensorView x;           ///< f32 or bf16 [R,C]; rows may be strided, columns are dense
   TensorView multiplier;  ///< f32, or empty: none
   Along multiplier_along = Along::tensor;
 
-  /// Groups of rows, as a MatmulOp has them: i32 [G+1] in execution memory. Rows from offsets[G] on belong to no group: their codes
-  /// are those of zero, and they count for no column scale of a group. Empty: see uniform_group.
+  /// Groups of rows, as a MatmulOp has them: i32 [G+1] in execution memory. Rows from offsets[G] on belong to no group:
+  /// their codes are those of zero, and they count for no column scale of a group. Empty: see uniform_group.
   TensorView offsets;
   int64_t uniform_group = 0;  ///< rows of each group where all are equal ([G,k,n] weights: k); 0: one group
 
@@ -49,12 +52,14 @@ struct QuantizeJob {
   ScaleLaw law;
   float fixed_scale = 0;  ///< > 0: the scale is this number (one for the tensor), nothing is measured
 
-  TensorView clip;        ///< f32 like scale, or empty: receives m, beyond which a value was clipped
-  TensorView magnitudes;  ///< i32 workspace with as many elements as `scale`; needed unless the scale is along rows or fixed
+  TensorView clip;  ///< f32 like scale, or empty: receives m, beyond which a value was clipped
+  TensorView
+      magnitudes;  ///< i32 workspace with as many elements as `scale`; needed unless the scale is along rows or fixed
 };
 
-/// dst = or += src where |reference| <= bound, else 0 or nothing: the straight-through gradient of an operand that was clipped.
-/// All [R,C]; reference and dst f32 or bf16, src f32. Inclusive bounds, from `low`/`high` when bound is empty, else
+/// dst = or += src where |reference| <= bound, else 0 or nothing: the straight-through gradient of an operand that was
+/// clipped. All [R,C]; reference and dst f32 or bf16, src f32. Inclusive bounds, from `low`/`high` when bound is empty,
+/// else
 /// [-bound, bound] with one number for each row or column.
 struct ClipMask {
   TensorView reference;
@@ -62,6 +67,7 @@ struct ClipMask {
   Along bound_along = Along::tensor;
   float low = 0, high = 0;
 };
-void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst, bool accumulate);
+void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorView& src, const TensorView& dst,
+                           bool accumulate);
 
 }  // namespace kvant

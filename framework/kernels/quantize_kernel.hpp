@@ -1,187 +1,20 @@
-// Kernels of quantize.hpp, templates on the format: header kernels, instantiated in libkvant for Kvant's formats and in a plugin for
-// its own. What does not know the format (maxima, scales) is compiled once, in quantize.cpp.
+// Kernels of quantize.hpp, templates on the format: header kernels, instantiated in libkvant for Kvant's formats and in
+// a plugin for its own. What does not know the format (maxima, scales) is compiled once, in quantize.cpp.
 //
-// Maxima are maxima of the bits of |v| as integers: no order of the operands, no thread count and no NaN changes them, so they may be
-// combined by integer atomics. Rows are shared in chunks whose size depends on the shape alone.
+// Maxima are maxima of the bits of |v| as integers: no order of the operands, no thread count and no NaN changes them,
+// so they may be combined by integer atomics. Rows are shared in chunks whose size depends on the shape alone.
 #pragma once
 
-#include "base/kokkos.hpp"
-#include "kernels/quantize.hpp"
-#include "numerics/bf16.hpp"
-#include "numerics/format.hpp"
+#include "kernels/detail/quantize_span.hpp"
 
 #include <algorithm>
 
 namespace kvant {
 namespace quantize_detail {
 
-/// Groups of rows, as a kernel sees them.
-struct RowGroups {
-  const int32_t* offsets = nullptr;
-  long count = 1;
-  long uniform = 0;
-
-  /// Group of a row, `count` for a row that belongs to none.
-  KOKKOS_INLINE_FUNCTION long of(long row) const {
-    if (uniform > 0) return row / uniform;
-    if (offsets == nullptr) return 0;
-    long low = 0, high = count + 1;  // the first offset above `row` lies in (low, high]: empty groups are skipped
-    while (high - low > 1) {
-      const long middle = (low + high) / 2;
-      if (offsets[middle] <= row) low = middle;
-      else high = middle;
-    }
-    return low;
-  }
-};
-
-/// The matrix and its multiplier. Element (r,c) stands for x[r,c] · row_factor(r) or x[r,c] · column_factors(g)[c].
-template <class T>
-struct Source {
-  const T* x = nullptr;
-  long stride = 0, rows = 0, cols = 0;
-  const float* multiplier = nullptr;
-  Along along = Along::tensor;
-  bool grouped_multiplier = false;  ///< [G,C]
-  RowGroups groups;
-
-  KOKKOS_INLINE_FUNCTION const T* row(long r) const { return x + r * stride; }
-  KOKKOS_INLINE_FUNCTION float row_factor(long r) const {
-    return multiplier == nullptr || along == Along::column ? 1.0f : multiplier[along == Along::row ? r : 0];
-  }
-  KOKKOS_INLINE_FUNCTION const float* column_factors(long group) const {
-    return along != Along::column ? nullptr : multiplier + (grouped_multiplier ? group * cols : 0);
-  }
-};
-
-/// Largest bits of |v| of one row.
-template <class T>
-KOKKOS_INLINE_FUNCTION int32_t row_magnitude(const T* x, long n, float factor, const float* factors) {
-  int32_t largest = 0;
-  if (factors != nullptr) {
-    for (long c = 0; c < n; ++c) {
-      const auto m = static_cast<int32_t>(magnitude_bits(to_float(x[c]) * factors[c]));
-      largest = m > largest ? m : largest;
-    }
-  } else {
-    for (long c = 0; c < n; ++c) {
-      const auto m = static_cast<int32_t>(magnitude_bits(to_float(x[c]) * factor));
-      largest = m > largest ? m : largest;
-    }
-  }
-  return largest;
-}
-
-/// largest[c] = max(largest[c], |x[c] · factor|) as bits.
-template <class T>
-KOKKOS_INLINE_FUNCTION void raise_columns(const T* x, long n, float factor, int32_t* largest) {
-  for (long c = 0; c < n; ++c) {
-    const auto m = static_cast<int32_t>(magnitude_bits(to_float(x[c]) * factor));
-    largest[c] = m > largest[c] ? m : largest[c];
-  }
-}
-
-/// Both at once: maxima of |x·column_factor| by column, and of |x·row_factor(s)| returned for the row.
-template <class T>
-KOKKOS_INLINE_FUNCTION int32_t raise_both(const T* __restrict x, long n, float row_factor, const float* __restrict row_factors,
-                                          float column_factor, int32_t* __restrict largest) {
-  int32_t row = 0;
-  if (row_factors != nullptr) {
-    for (long c = 0; c < n; ++c) {
-      const float value = to_float(x[c]);
-      const auto by_row = static_cast<int32_t>(magnitude_bits(value * row_factors[c]));
-      const auto by_column = static_cast<int32_t>(magnitude_bits(value * column_factor));
-      row = by_row > row ? by_row : row;
-      largest[c] = by_column > largest[c] ? by_column : largest[c];
-    }
-  } else {
-    for (long c = 0; c < n; ++c) {
-      const float value = to_float(x[c]);
-      const auto by_row = static_cast<int32_t>(magnitude_bits(value * row_factor));
-      const auto by_column = static_cast<int32_t>(magnitude_bits(value * column_factor));
-      row = by_row > row ? by_row : row;
-      largest[c] = by_column > largest[c] ? by_column : largest[c];
-    }
-  }
-  return row;
-}
-
-/// Combines the maxima of a chunk into those of the matrix.
-KOKKOS_INLINE_FUNCTION void raise_shared(const int32_t* largest, long n, int32_t* shared) {
-  for (long c = 0; c < n; ++c)
-    if (largest[c] > Kokkos::atomic_load(shared + c)) Kokkos::atomic_max(shared + c, largest[c]);
-}
-
-/// What v is divided by, in the form that the law wants: a scale that poisons the product for a magnitude that is not finite.
-struct ScalePair {
-  float scale, divisor;  ///< divisor: 1/s to multiply by, or s itself when the law asks for the quotient
-  bool finite;
-};
-
-KOKKOS_INLINE_FUNCTION float calibrated(const ScaleLaw& law, int32_t magnitude) {
-  const float m = float_of(static_cast<uint32_t>(magnitude));
-  return law.factor == 1.0f ? m : m * law.factor;
-}
-
-KOKKOS_INLINE_FUNCTION ScalePair scale_of(const ScaleLaw& law, int32_t magnitude) {
-  if (magnitude >= static_cast<int32_t>(infinity_bits)) return {float_of(0x7fc00000u), float_of(0x7fc00000u), false};
-  const float m = calibrated(law, magnitude);
-  float s = law.scale_by_reciprocal ? m * (1.0f / law.bound) : m / law.bound;
-  if (law.reference_guard) {
-    if (s < 0x1p-63f) s = 1.0f;
-  } else if (magnitude == 0) {
-    s = 1.0f;
-  } else {
-    s = s < 0x1p-126f ? 0x1p-126f : s;
-    s = s > 0x1.fffffep127f ? 0x1.fffffep127f : s;
-  }
-  return {s, law.true_quotient ? s : 1.0f / s, true};
-}
-
-/// Codes of n values: v = x·factor, or x·factors[c]; divided by one number, or by one for each column.
-template <class Format, bool quotient, class T, class Factor, class Divisor>
-KOKKOS_INLINE_FUNCTION void encode_span(const T* __restrict x, long n, Factor factor, Divisor divisor, float limit,
-                                        typename Format::storage* __restrict codes) {
-  const uint32_t limit_bits = bits_of(limit);
-  for (long c = 0; c < n; ++c) {
-    const float v = to_float(x[c]) * factor(c);
-    const float ratio = quotient ? v / divisor(c) : v * divisor(c);
-    const uint32_t magnitude = magnitude_bits(ratio);
-    const uint32_t clamped = magnitude < limit_bits ? magnitude : limit_bits;
-    codes[c] = Format::encode(float_of(clamped | (bits_of(ratio) & 0x80000000u)));
-  }
-}
-
-struct OneFactor {
-  float value;
-  KOKKOS_INLINE_FUNCTION float operator()(long) const { return value; }
-};
-struct ManyFactors {
-  const float* __restrict value;
-  KOKKOS_INLINE_FUNCTION float operator()(long c) const { return value[c]; }
-};
-
-template <class Format, bool quotient, class T>
-KOKKOS_INLINE_FUNCTION void encode_row_as(const T* x, long n, float factor, const float* factors, float divisor,
-                                          const float* divisors, float limit, typename Format::storage* codes) {
-  if (divisors != nullptr) encode_span<Format, quotient>(x, n, OneFactor{factor}, ManyFactors{divisors}, limit, codes);
-  else if (factors != nullptr) encode_span<Format, quotient>(x, n, ManyFactors{factors}, OneFactor{divisor}, limit, codes);
-  else encode_span<Format, quotient>(x, n, OneFactor{factor}, OneFactor{divisor}, limit, codes);
-}
-
-/// `factors` and `divisors` are not given together: no job has a multiplier and a scale along columns.
-template <class Format, class T>
-KOKKOS_INLINE_FUNCTION void encode_row(const ScaleLaw& law, const T* x, long n, float factor, const float* factors, float divisor,
-                                       const float* divisors, typename Format::storage* codes) {
-  if (law.true_quotient) encode_row_as<Format, true>(x, n, factor, factors, divisor, divisors, law.limit, codes);
-  else encode_row_as<Format, false>(x, n, factor, factors, divisor, divisors, law.limit, codes);
-}
-
-template <class Format>
-KOKKOS_INLINE_FUNCTION void zero_codes(typename Format::storage* codes, long n) {
-  const typename Format::storage zero = Format::encode(0.0f);
-  for (long c = 0; c < n; ++c) codes[c] = zero;
-}
+/// Columns whose maxima a work item holds at once: on a host 4 KiB of a row, on a device few (they live in its
+/// registers).
+inline constexpr long columns_of_tile = exec_is_host ? 1024 : 8;
 
 /// Rows that one work item takes: about 256 KiB of them, so that a second look at them finds them in the cache.
 inline long rows_of_chunk(long cols, std::size_t element) {
@@ -204,8 +37,10 @@ void store_fixed_scale(const Exec& exec, const QuantizeJob& job);
 
 template <class T>
 Source<T> source_of(const QuantizeJob& job) {
-  if constexpr (std::is_same_v<T, float>) return source_f32(job);
-  else return source_bf16(job);
+  if constexpr (std::is_same_v<T, float>)
+    return source_f32(job);
+  else
+    return source_bf16(job);
 }
 
 /// Where the results of a job go.
@@ -217,8 +52,11 @@ struct Target {
   int32_t* magnitudes;
   ScaleLaw law;
   explicit Target(const QuantizeJob& job)
-      : codes(static_cast<typename Format::storage*>(job.codes.data)), scale(static_cast<float*>(job.scale.data)),
-        clip(static_cast<float*>(job.clip.data)), magnitudes(static_cast<int32_t*>(job.magnitudes.data)), law(job.law) {}
+      : codes(static_cast<typename Format::storage*>(job.codes.data)),
+        scale(static_cast<float*>(job.scale.data)),
+        clip(static_cast<float*>(job.clip.data)),
+        magnitudes(static_cast<int32_t*>(job.magnitudes.data)),
+        law(job.law) {}
 };
 
 /// One row: its scale from its magnitude, and its codes.
@@ -229,7 +67,8 @@ KOKKOS_INLINE_FUNCTION void finish_row(const Source<T>& in, const Target<Format>
   out.scale[r] = pair.scale;
   if (out.clip != nullptr) out.clip[r] = calibrated(out.law, magnitude);
   if (pair.finite) {
-    encode_row<Format>(out.law, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor, nullptr, out.codes + r * in.cols);
+    encode_row<Format>(out.law, true, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor, nullptr,
+                       out.codes + r * in.cols);
   } else {
     zero_codes<Format>(out.codes + r * in.cols, in.cols);
   }
@@ -262,8 +101,8 @@ void quantize_rows(const Exec& exec, const QuantizeJob& job) {
       });
 }
 
-/// Codes of a matrix whose scales are known: one number for the tensor (`constant`, or the first of the magnitudes' place), or one for
-/// each column. With a constant the row is looked at once more, for a NaN or an infinity.
+/// Codes of a matrix whose scales are known: one number for the tensor (`constant`, or the first of the magnitudes'
+/// place), or one for each column. With a constant the row is looked at once more, for a NaN or an infinity.
 template <class Format, class T>
 void encode_matrix(const Exec& exec, const QuantizeJob& job) {
   const Source<T> in = source_of<T>(job);
@@ -285,19 +124,22 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
             continue;
           }
           const float* factors = in.column_factors(group);
-          if (constant && row_magnitude(in.row(r), in.cols, in.row_factor(r), factors) >= static_cast<int32_t>(infinity_bits))
+          if (constant &&
+              row_magnitude(in.row(r), in.cols, in.row_factor(r), factors) >= static_cast<int32_t>(infinity_bits))
             Kokkos::atomic_store(out.scale, float_of(0x7fc00000u));  // whoever stores it stores the same
-          encode_row<Format>(out.law, in.row(r), in.cols, in.row_factor(r), factors, constant || by_column ? constant_divisor : divisors[0],
-                             by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr, out.codes + r * in.cols);
+          encode_row<Format>(out.law, !constant, in.row(r), in.cols, in.row_factor(r), factors,
+                             constant || by_column ? constant_divisor : divisors[0],
+                             by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr,
+                             out.codes + r * in.cols);
         }
       });
 }
 
 /// Both sweeps of a chunk of rows while it is in the cache: maxima of rows and columns, then the codes by row.
 template <class Format, class T>
-KOKKOS_INLINE_FUNCTION void pair_chunk(const Source<T>& in, const Source<T>& by_column, bool grouped_columns, const Target<Format>& out,
-                                       int32_t* column_magnitudes, long begin, long end) {
-  constexpr long tile = 256, most_rows = 32;
+KOKKOS_INLINE_FUNCTION void pair_chunk(const Source<T>& in, const Source<T>& by_column, bool grouped_columns,
+                                       const Target<Format>& out, int32_t* column_magnitudes, long begin, long end) {
+  constexpr long tile = columns_of_tile, most_rows = 32;
   int32_t rows[most_rows];
   for (long r = begin; r < end; ++r) rows[r - begin] = 0;
   for (long c = 0; c < in.cols; c += tile) {
@@ -312,16 +154,17 @@ KOKKOS_INLINE_FUNCTION void pair_chunk(const Source<T>& in, const Source<T>& by_
         for (long i = 0; i < n; ++i) largest[i] = 0;
         current = group;
       }
-      // A row of no group raises no column (its maxima land in `largest`, which nobody shares any more) and, where a group's numbers
-      // would be its factors, no row either.
+      // A row of no group raises no column (its maxima land in `largest`, which nobody shares any more) and, where a
+      // group's numbers would be its factors, no row either.
       const long row_group = in.grouped_multiplier ? in.groups.of(r) : 0;
       const bool orphan = in.grouped_multiplier && row_group >= in.groups.count;
       const float* factors = orphan ? nullptr : in.column_factors(row_group);
-      const int32_t m = raise_both(in.row(r) + c, n, orphan ? 0.0f : in.row_factor(r), factors == nullptr ? nullptr : factors + c,
-                                   by_column.row_factor(r), largest);
+      const int32_t m = raise_both(in.row(r) + c, n, orphan ? 0.0f : in.row_factor(r),
+                                   factors == nullptr ? nullptr : factors + c, by_column.row_factor(r), largest);
       rows[r - begin] = m > rows[r - begin] ? m : rows[r - begin];
     }
-    if (!grouped_columns || current < by_column.groups.count) raise_shared(largest, n, column_magnitudes + current * in.cols + c);
+    if (!grouped_columns || current < by_column.groups.count)
+      raise_shared(largest, n, column_magnitudes + current * in.cols + c);
   }
   for (long r = begin; r < end; ++r) {
     const long group = in.grouped_multiplier ? in.groups.of(r) : 0;
@@ -338,7 +181,8 @@ void rows_and_column_magnitudes(const Exec& exec, const QuantizeJob& rows, const
   auto* magnitudes = static_cast<int32_t*>(columns.magnitudes.data);
   const long chunk = rows_of_chunk(in.cols, sizeof(T));
   Kokkos::parallel_for(
-      "kvant::quantize_rows_measure_columns", Range(exec.space, 0, (in.rows + chunk - 1) / chunk), KOKKOS_LAMBDA(const long item) {
+      "kvant::quantize_rows_measure_columns", Range(exec.space, 0, (in.rows + chunk - 1) / chunk),
+      KOKKOS_LAMBDA(const long item) {
         const long end = (item + 1) * chunk < in.rows ? (item + 1) * chunk : in.rows;
         pair_chunk<Format>(in, by_column, grouped, out, magnitudes, item * chunk, end);
       });
@@ -346,8 +190,10 @@ void rows_and_column_magnitudes(const Exec& exec, const QuantizeJob& rows, const
 
 template <class Format>
 void encode_all(const Exec& exec, const QuantizeJob& job) {
-  if (job.x.dtype == DType::f32) encode_matrix<Format, float>(exec, job);
-  else encode_matrix<Format, bf16_t>(exec, job);
+  if (job.x.dtype == DType::f32)
+    encode_matrix<Format, float>(exec, job);
+  else
+    encode_matrix<Format, bf16_t>(exec, job);
 }
 
 }  // namespace quantize_detail
@@ -362,8 +208,10 @@ void quantize(const Exec& exec, const QuantizeJob& job) {
     detail::store_fixed_scale(exec, job);
     detail::encode_all<Format>(exec, job);
   } else if (job.scale_along == Along::row) {
-    if (job.x.dtype == DType::f32) detail::quantize_rows<Format, float>(exec, job);
-    else detail::quantize_rows<Format, bf16_t>(exec, job);
+    if (job.x.dtype == DType::f32)
+      detail::quantize_rows<Format, float>(exec, job);
+    else
+      detail::quantize_rows<Format, bf16_t>(exec, job);
   } else {
     detail::reset_magnitudes(exec, job);
     detail::measure(exec, job);
@@ -372,13 +220,14 @@ void quantize(const Exec& exec, const QuantizeJob& job) {
   }
 }
 
-/// Two jobs on the same x, by row and by column. On a host x is read twice in all (a chunk that is in the cache gives both kinds of
-/// maxima and the codes by row); elsewhere, and where one of the two is fixed or of the whole tensor, they run one after the other.
+/// Two jobs on the same x, by row and by column. On a host x is read twice in all (a chunk that is in the cache gives
+/// both kinds of maxima and the codes by row); elsewhere, and where one of the two is fixed or of the whole tensor,
+/// they run one after the other.
 template <NumericFormat Format>
 void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob& columns) {
   namespace detail = quantize_detail;
-  const bool together = exec_is_host && rows.scale_along == Along::row && columns.scale_along == Along::column && rows.fixed_scale == 0 &&
-                        columns.fixed_scale == 0 && rows.x.data == columns.x.data;
+  const bool together = exec_is_host && rows.scale_along == Along::row && columns.scale_along == Along::column &&
+                        rows.fixed_scale == 0 && columns.fixed_scale == 0 && rows.x.data == columns.x.data;
   if (!together) {
     quantize<Format>(exec, rows);
     quantize<Format>(exec, columns);
@@ -387,8 +236,10 @@ void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob&
   detail::check(rows);
   detail::check(columns);
   detail::reset_magnitudes(exec, columns);
-  if (rows.x.dtype == DType::f32) detail::rows_and_column_magnitudes<Format, float>(exec, rows, columns);
-  else detail::rows_and_column_magnitudes<Format, bf16_t>(exec, rows, columns);
+  if (rows.x.dtype == DType::f32)
+    detail::rows_and_column_magnitudes<Format, float>(exec, rows, columns);
+  else
+    detail::rows_and_column_magnitudes<Format, bf16_t>(exec, rows, columns);
   detail::finish_scales(exec, columns);
   detail::encode_all<Format>(exec, columns);
 }
@@ -396,11 +247,13 @@ void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob&
 /// values (f32, dense) = decoded codes (dense).
 template <NumericFormat Format>
 void decode(const Exec& exec, const TensorView& codes, const TensorView& values) {
-  require(codes.numel() == values.numel() && codes.contiguous() && values.contiguous(), "Codes of shape {} do not decode into shape {}.",
-          to_string(codes.shape), to_string(values.shape));
+  require(codes.numel() == values.numel() && codes.contiguous() && values.contiguous(),
+          "Codes of shape {} do not decode into shape {}.", to_string(codes.shape), to_string(values.shape));
   const auto* in = static_cast<const typename Format::storage*>(codes.data);
   float* out = values.as<float>();
-  Kokkos::parallel_for("kvant::decode_codes", Range(exec.space, 0, codes.numel()), KOKKOS_LAMBDA(const long i) { out[i] = Format::decode(in[i]); });
+  Kokkos::parallel_for(
+      "kvant::decode_codes", Range(exec.space, 0, codes.numel()),
+      KOKKOS_LAMBDA(const long i) { out[i] = Format::decode(in[i]); });
 }
 
 }  // namespace kvant

@@ -1,9 +1,9 @@
-// bfloat16 <-> float. Storage only: arithmetic is in float. Rounding is to nearest, ties to even; infinities stay, overflow becomes
-// infinity as IEEE has it, NaN stays a (quiet) NaN of the same sign, subnormals are kept.
+// bfloat16 <-> float. Storage only: arithmetic is in float. Rounding is to nearest, ties to even; infinities stay,
+// overflow becomes infinity as IEEE has it, NaN stays a (quiet) NaN of the same sign, subnormals are kept.
 #pragma once
 
+#include "base/bf16_type.hpp"
 #include "numerics/bits.hpp"
-#include "tensor/dtype.hpp"
 
 namespace kvant {
 
@@ -21,8 +21,12 @@ KVANT_FUNCTION constexpr bf16_t to_bf16(float v) {
 template <class T>
 KVANT_FUNCTION constexpr T from_float(float v);
 template <>
-KVANT_FUNCTION constexpr float from_float<float>(float v) { return v; }
+KVANT_FUNCTION constexpr float from_float<float>(float v) {
+  return v;
+}
 template <>
-KVANT_FUNCTION constexpr bf16_t from_float<bf16_t>(float v) { return to_bf16(v); }
+KVANT_FUNCTION constexpr bf16_t from_float<bf16_t>(float v) {
+  return to_bf16(v);
+}
 
 }  // namespace kvant

@@ -1,5 +1,6 @@
-// Small binary floats by exponent width, mantissa width and variant. One template covers the OCP and the FNUZ fp8 formats, fp4 and
-// f16; the variant is part of the type, so that two readings of the same bits can never be mixed by accident.
+// Small binary floats by exponent width, mantissa width and variant. One template covers the OCP and the FNUZ fp8
+// formats, fp4 and f16; the variant is part of the type, so that two readings of the same bits can never be mixed by
+// accident.
 #pragma once
 
 #include "numerics/format.hpp"
@@ -36,34 +37,46 @@ struct Float {
                                        : variant == FloatVariant::fnuz ? sign_code
                                                                        : 0;
 
-  /// Nearest code, ties to even: rounded first, then the overflow mode. Branch-free, so that loops over it become vector code.
-  template <Overflow overflow>
-  KVANT_FUNCTION static constexpr storage encode_with(float v) {
+  /// Code of a magnitude, nearest, ties to even; may lie beyond the largest one. Branch-free, so that loops over it
+  /// become vector code.
+  KVANT_FUNCTION static constexpr uint32_t round(uint32_t magnitude) {
     constexpr int shift = 23 - mantissa;
     constexpr float smallest_normal = power_of_two(1 - bias);
-    // A float in whose binade one unit in the last place is the smallest subnormal: adding it rounds a subnormal in hardware.
+    // A float in whose binade one unit in the last place is the smallest subnormal: adding it rounds a subnormal in
+    // hardware.
     constexpr float magic = power_of_two(1 - bias - mantissa + 23);
-
-    const uint32_t bits = bits_of(v);
-    const uint32_t magnitude = bits & 0x7fffffffu;
-    const uint32_t normal =
-        ((magnitude + ((1u << (shift - 1)) - 1) + ((magnitude >> shift) & 1u)) >> shift) - (static_cast<uint32_t>(127 - bias) << mantissa);
+    const uint32_t normal = ((magnitude + ((1u << (shift - 1)) - 1) + ((magnitude >> shift) & 1u)) >> shift) -
+                            (static_cast<uint32_t>(127 - bias) << mantissa);
     const uint32_t subnormal = bits_of(float_of(magnitude) + magic) - bits_of(magic);
-    const uint32_t rounded = select(magnitude < bits_of(smallest_normal), subnormal, normal);
-
-    constexpr uint32_t beyond = overflow == Overflow::saturate ? largest_code : has_infinity ? largest_code + 1 : nan_code;
-    const uint32_t finite = select(rounded > largest_code, beyond, rounded);
-    const uint32_t code = select(is_nan_bits(magnitude), nan_code, finite);
-    const uint32_t sign = (bits >> 31) << (code_bits - 1);
-    if constexpr (variant == FloatVariant::fnuz) return static_cast<storage>(select(code == 0 || code == sign_code, code, code | sign));
+    return select(magnitude < bits_of(smallest_normal), subnormal, normal);
+  }
+  KVANT_FUNCTION static constexpr storage with_sign(uint32_t code, float v) {
+    const uint32_t sign = (bits_of(v) >> 31) << (code_bits - 1);
+    if constexpr (variant == FloatVariant::fnuz)
+      return static_cast<storage>(select(code == 0 || code == sign_code, code, code | sign));
     return static_cast<storage>(code | sign);
   }
+
+  /// Rounded first, then the overflow mode.
+  template <Overflow overflow>
+  KVANT_FUNCTION static constexpr storage encode_with(float v) {
+    constexpr uint32_t beyond = overflow == Overflow::saturate ? largest_code
+                                : has_infinity                 ? largest_code + 1
+                                                               : nan_code;
+    const uint32_t magnitude = magnitude_bits(v);
+    const uint32_t rounded = round(magnitude);
+    const uint32_t finite = select(rounded > largest_code, beyond, rounded);
+    return with_sign(select(is_nan_bits(magnitude), nan_code, finite), v);
+  }
   KVANT_FUNCTION static constexpr storage encode(float v) { return encode_with<Overflow::saturate>(v); }
+  /// The same for a value that is known to round into the range.
+  KVANT_FUNCTION static constexpr storage encode_in_range(float v) { return with_sign(round(magnitude_bits(v)), v); }
 
   KVANT_FUNCTION static constexpr float decode(storage code) {
     const uint32_t magnitude = code & (sign_code - 1);
     const uint32_t sign = (static_cast<uint32_t>(code) >> (code_bits - 1)) << 31;
-    // Placed in a float's fields the code is the value times 2^(bias - 127); multiplying is exact, subnormal codes included.
+    // Placed in a float's fields the code is the value times 2^(bias - 127); multiplying is exact, subnormal codes
+    // included.
     const uint32_t value = bits_of(float_of(magnitude << (23 - mantissa)) * power_of_two(127 - bias));
     uint32_t special = value;
     if constexpr (variant == FloatVariant::ieee)

@@ -1,5 +1,5 @@
-// What a number format is: the storage of one code and the two pure functions between codes and floats. A format of a plugin's
-// own is a struct like these, and nothing else (docs/plugins.md).
+// What a number format is: the storage of one code and the two pure functions between codes and floats. A format of a
+// plugin's own is a struct like these, and nothing else (docs/plugins.md).
 #pragma once
 
 #include "numerics/bits.hpp"
@@ -11,9 +11,12 @@ namespace kvant {
 
 /// storage      integer type that holds one code (one byte wherever the format allows it)
 /// max_finite   largest finite magnitude: what the largest entry of a scaled tensor is mapped to
-/// encode       nearest code, ties to even; beyond the range the largest code of that sign (saturating), infinities included;
-///              NaN becomes the format's NaN, or 0 where there is none (a quantizer then poisons the scale, kernels/quantize_kernel.hpp)
+/// encode       nearest code, ties to even; beyond the range the largest code of that sign (saturating), infinities
+/// included;
+///              NaN becomes the format's NaN, or 0 where there is none (a quantizer then poisons the scale,
+///              kernels/quantize_kernel.hpp)
 /// decode       the exact value of a code
+/// A format may have encode_in_range too, which need not clamp: the value is known to round to a finite code.
 template <class F>
 concept NumericFormat = std::integral<typename F::storage> && requires(float v, typename F::storage code) {
   { F::max_finite } -> std::convertible_to<float>;
@@ -21,7 +24,8 @@ concept NumericFormat = std::integral<typename F::storage> && requires(float v, 
   { F::decode(code) } -> std::same_as<float>;
 };
 
-/// What a conversion does with a value that rounds to more than the largest finite code (rounding comes first, then this).
+/// What a conversion does with a value that rounds to more than the largest finite code (rounding comes first, then
+/// this).
 enum class Overflow : uint8_t {
   saturate,      ///< the largest finite code of that sign; what every quantizer here uses
   to_non_finite  ///< infinity where the format has one, otherwise NaN

@@ -1,5 +1,6 @@
-// BlockScheme: a working scheme from a number format alone. It quantizes what fp8_full and int8_full do (dense and expert products,
-// with MTP, logits and router as the flags say), forward and both backward arms, with calibrations from the flags. A whole plugin:
+// BlockScheme: a working scheme from a number format alone. It quantizes what fp8_full and int8_full do (dense and
+// expert products, with MTP, logits and router as the flags say), forward and both backward arms, with calibrations
+// from the flags. A whole plugin:
 //
 //   #include "plugin/plugin.hpp"
 //   #include "quant/block_scheme.hpp"
@@ -23,7 +24,9 @@ namespace kvant::quant {
 template <NumericFormat Format>
 class BlockScheme : public Scheme {
  public:
-  std::string description() const override { return "a number format of a plugin's own, in every product that fp8_full covers"; }
+  std::string description() const override {
+    return "a number format of a plugin's own, in every product that fp8_full covers";
+  }
 
   std::vector<Rule> rules(const config::QuantSettings& settings) const override {
     return full_rules(settings, {name(), name(), name(), name()});

@@ -23,7 +23,8 @@ float parse_number(std::string_view field, std::string_view whole) {
   float value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || !std::isfinite(value))
-    refuse("The calibration \"{}\" holds \"{}\" where a finite number was expected (grammar: name[,number]…).", whole, field);
+    refuse("The calibration \"{}\" holds \"{}\" where a finite number was expected (grammar: name[,number]…).", whole,
+           field);
   return value;
 }
 

@@ -1,5 +1,6 @@
-// Calibrator (plugin kind): how the range of a tensor is found. A configuration names one with its arguments, "absmax,0.9";
-// the calibrator turns the arguments into a Calibration, which says what is measured and what becomes of it.
+// Calibrator (plugin kind): how the range of a tensor is found. A configuration names one with its arguments,
+// "absmax,0.9"; the calibrator turns the arguments into a Calibration, which says what is measured and what becomes of
+// it.
 #pragma once
 
 #include "plugin/registry.hpp"
@@ -15,7 +16,7 @@ struct Calibration {
   bool measured = true;  ///< false: the range is `low`, `high` for the whole tensor, whatever it holds
   float factor = 1;
   float low = 0, high = 0;
-  std::string text;      ///< as the configuration wrote it, for tables; filled in by parse_calibration
+  std::string text;  ///< as the configuration wrote it, for tables; filled in by parse_calibration
 
   /// Values can lie outside of the range, so the gradient of the dense products is masked there.
   bool clips() const { return !measured || factor < 1; }
@@ -33,8 +34,9 @@ class Calibrator {
   virtual Calibration calibrate(std::span<const float> arguments) const = 0;
 };
 
-/// "name[,number]…": finds the calibrator (loading its plugin if need be) and asks it. Letters of the name in either case.
-/// Throws UsageError for a text that is no such list, an unknown name (with the nearest one) or refused arguments.
+/// "name[,number]…": finds the calibrator (loading its plugin if need be) and asks it. Letters of the name in either
+/// case. Throws UsageError for a text that is no such list, an unknown name (with the nearest one) or refused
+/// arguments.
 Calibration parse_calibration(std::string_view text);
 
 }  // namespace kvant::quant

@@ -1,5 +1,5 @@
-// FormatCodec: makes a codec of a number format, that is of a struct with storage, max_finite, encode and decode. The kernels are
-// instantiated where this template is: in libkvant for Kvant's own formats, in the plugin for the plugin's.
+// FormatCodec: makes a codec of a number format, that is of a struct with storage, max_finite, encode and decode. The
+// kernels are instantiated where this template is: in libkvant for Kvant's own formats, in the plugin for the plugin's.
 #pragma once
 
 #include "kernels/quantize_kernel.hpp"
@@ -42,9 +42,12 @@ class FormatCodec final : public Codec {
     return true;
   }
   static DType find_storage() {
-    if constexpr (std::same_as<Format, E4M3fn>) return DType::e4m3fn;
-    else if constexpr (std::same_as<Format, E5M2>) return DType::e5m2;
-    else return is_integer() ? DType::i8 : DType::u8;
+    if constexpr (std::same_as<Format, E4M3fn>)
+      return DType::e4m3fn;
+    else if constexpr (std::same_as<Format, E5M2>)
+      return DType::e5m2;
+    else
+      return is_integer() ? DType::i8 : DType::u8;
   }
 
   DType storage_;

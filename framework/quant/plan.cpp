@@ -8,7 +8,6 @@
 #include "quant/resolve.hpp"
 #include "quant/scheme.hpp"
 
-
 namespace kvant::quant {
 namespace {
 
@@ -30,7 +29,8 @@ std::vector<Rule> scheme_rules(const Scheme& scheme, const config::QuantSettings
   } catch (const UsageError&) {
     throw;
   } catch (const std::exception& e) {
-    refuse("The scheme '{}' of {} failed to give its rules: {}", scheme.name(), plugin::Registry<Scheme>::origin(scheme.name()).text(), e.what());
+    refuse("The scheme '{}' of {} failed to give its rules: {}", scheme.name(),
+           plugin::Registry<Scheme>::origin(scheme.name()).text(), e.what());
   }
 }
 
@@ -40,7 +40,7 @@ std::string title(const Rule& rule) { return fmt::format("{} ({})", rule.module_
 struct Entry {
   const Rule* rule;
   RuleMatcher matcher;
-  int matched = 0, decided = 0;  ///< sites that it fits; sites that it decided
+  int matched = 0, decided = 0;            ///< sites that it fits; sites that it decided
   int attention = 0, protected_sites = 0;  ///< of those matched
 };
 
@@ -49,15 +49,18 @@ void refuse_idle(const Entry& entry) {
   const Rule& rule = *entry.rule;
   if (rule.optional) return;
   if (entry.matched == 0)
-    refuse("{}: the rule \"{}\" matches no site of this model; `kvant explain` lists the sites.", rule.origin, rule.module_path);
+    refuse("{}: the rule \"{}\" matches no site of this model; `kvant explain` lists the sites.", rule.origin,
+           rule.module_path);
   if (rule.leaves_plain()) return;
   if (entry.attention == entry.matched)
-    refuse("{}: the rule \"{}\" names products of two activations (attention), which are never quantized; remove it.", rule.origin,
-           rule.module_path);
+    refuse("{}: the rule \"{}\" names products of two activations (attention), which are never quantized; remove it.",
+           rule.origin, rule.module_path);
   if (entry.protected_sites == entry.matched)
-    refuse("{}: the rule \"{}\" names the router, which stays plain unless quantize_router_proj = true.", rule.origin, rule.module_path);
+    refuse("{}: the rule \"{}\" names the router, which stays plain unless quantize_router_proj = true.", rule.origin,
+           rule.module_path);
   if (entry.decided == 0)
-    refuse("{}: the rule \"{}\" decides nothing: earlier rules take all {} sites that it matches.", rule.origin, rule.module_path, entry.matched);
+    refuse("{}: the rule \"{}\" decides nothing: earlier rules take all {} sites that it matches.", rule.origin,
+           rule.module_path, entry.matched);
 }
 
 }  // namespace
@@ -66,8 +69,10 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
   Plan plan;
   Scheme* scheme = settings.quantization.empty() ? nullptr : &use_scheme(settings.quantization);
   if (settings.quantization_local_shard_count > 1)
-    refuse("[quant] quantization_local_shard_count = {} asks for tiles in the weight gradient, which are not offered; -1 and 1 mean one tile.",
-           settings.quantization_local_shard_count);
+    refuse(
+        "[quant] quantization_local_shard_count = {} asks for tiles in the weight gradient, which are not offered; -1 "
+        "and 1 mean one tile.",
+        settings.quantization_local_shard_count);
   if (!settings.quantize_router_proj) plan.rules_.push_back(router_protection());
   plan.rules_.insert(plan.rules_.end(), user_rules.begin(), user_rules.end());
   if (scheme != nullptr) {
@@ -84,7 +89,8 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
     Decision decision;
     decision.site = site;
     decision.flops_share = flops > 0 ? site->forward_flops(1) / flops : 0;
-    const bool router = !settings.quantize_router_proj && entries.front().matcher.matches(site->path, site->op_name(), site->layer);
+    const bool router =
+        !settings.quantize_router_proj && entries.front().matcher.matches(site->path, site->op_name(), site->layer);
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry& entry = entries[i];
       if (!entry.matcher.matches(site->path, site->op_name(), site->layer)) continue;
@@ -102,7 +108,8 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
   return plan;
 }
 
-void Plan::decide(Decision& decision, const Scheme* scheme, const config::QuantSettings& settings, RecipeCache& recipes) {
+void Plan::decide(Decision& decision, const Scheme* scheme, const config::QuantSettings& settings,
+                  RecipeCache& recipes) {
   const MatmulSite& site = *decision.site;
   const Rule* rule = decision.rule_index < 0 ? nullptr : &rules_[static_cast<std::size_t>(decision.rule_index)];
   if (rule != nullptr) decision.rule = title(*rule);
@@ -114,13 +121,15 @@ void Plan::decide(Decision& decision, const Scheme* scheme, const config::QuantS
     decision.reason = rule->reason.empty() ? "the rule has no types, which means: leave plain" : rule->reason;
   } else {
     auto& recipe = recipes[{decision.rule_index, site.kind}];
-    if (!recipe) recipe = std::make_shared<const Recipe>(resolve_recipe(*rule, site.kind, scheme, settings.qwix_compat));
+    if (!recipe)
+      recipe = std::make_shared<const Recipe>(resolve_recipe(*rule, site.kind, scheme, settings.qwix_compat));
     decision.recipe = recipe;
   }
 }
 
 void Plan::bind(SiteTable& sites) const {
-  require(sites.sites().size() == decisions_.size(), "A plan for {} sites cannot be bound to {}.", decisions_.size(), sites.sites().size());
+  require(sites.sites().size() == decisions_.size(), "A plan for {} sites cannot be bound to {}.", decisions_.size(),
+          sites.sites().size());
   std::map<std::string, uint32_t> keys;  // equal activation recipes share payloads
   bool emulated = false;
   for (std::size_t i = 0; i < decisions_.size(); ++i) {
@@ -134,7 +143,8 @@ void Plan::bind(SiteTable& sites) const {
   }
   if (emulated && exec_is_host)
     log::once(log::Level::info,
-              "CPUs have no fp8 arithmetic: these products are emulated (codes are decoded to float32 and multiplied there), which gives the "
+              "CPUs have no fp8 arithmetic: these products are emulated (codes are decoded to float32 and multiplied "
+              "there), which gives the "
               "numbers of fp8 but costs a float32 product and the conversions. int8 products are integer arithmetic.");
 }
 
@@ -152,7 +162,8 @@ int64_t Plan::quantized_count() const {
 
 void configure_plugins(config::Document& document, const config::QuantSettings& settings) {
   if (settings.quantization.empty()) return;
-  config::Section section = document.section("quant.plugins." + settings.quantization);
+  config::Section section =
+      document.section("quant.plugins." + settings.quantization, fmt::format("plugin '{}'", settings.quantization));
   use_scheme(settings.quantization).configure(section);
 }
 

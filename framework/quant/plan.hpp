@@ -1,4 +1,5 @@
-// Plan: rules × sites. Resolved once, before the first step; says for every site what it will run in and why, and binds it.
+// Plan: rules × sites. Resolved once, before the first step; says for every site what it will run in and why, and binds
+// it.
 #pragma once
 
 #include "config/document.hpp"
@@ -18,22 +19,23 @@ namespace kvant::quant {
 /// One line of the table.
 struct Decision {
   const MatmulSite* site = nullptr;
-  int rule_index = -1;  ///< place in Plan::rules(); -1: none matched
-  std::string rule;     ///< its module_path and origin; empty: none matched
+  int rule_index = -1;                   ///< place in Plan::rules(); -1: none matched
+  std::string rule;                      ///< its module_path and origin; empty: none matched
   std::shared_ptr<const Recipe> recipe;  ///< null: stays plain
-  std::string reason;   ///< why it stays plain; empty where quantized
-  double flops_share = 0;  ///< of all GEMM FLOPs of a forward pass
+  std::string reason;                    ///< why it stays plain; empty where quantized
+  double flops_share = 0;                ///< of all GEMM FLOPs of a forward pass
 };
 
 class Scheme;
 
 class Plan {
  public:
-  /// Loads the plugins of the scheme and of its calibrations, puts its rules behind the protections (router) and the user's, and
-  /// decides for every site. An empty `quantization` gives a plan in which everything stays plain.
-  /// Throws UsageError: unknown scheme, type, calibration; a flag that the scheme ignores; a rule of the user's that matches nothing,
-  /// that names a product of two activations, or the router while quantize_router_proj is false.
-  static Plan resolve(const SiteTable& sites, const config::QuantSettings& settings, const std::vector<Rule>& user_rules = {});
+  /// Loads the plugins of the scheme and of its calibrations, puts its rules behind the protections (router) and the
+  /// user's, and decides for every site. An empty `quantization` gives a plan in which everything stays plain. Throws
+  /// UsageError: unknown scheme, type, calibration; a flag that the scheme ignores; a rule of the user's that matches
+  /// nothing, that names a product of two activations, or the router while quantize_router_proj is false.
+  static Plan resolve(const SiteTable& sites, const config::QuantSettings& settings,
+                      const std::vector<Rule>& user_rules = {});
 
   /// Binds quantized products to the sites of the table that was resolved; plain ones keep what they have.
   /// Says once in the log where arithmetic is emulated.
@@ -44,8 +46,8 @@ class Plan {
 
   const std::vector<Decision>& decisions() const { return decisions_; }
   const std::vector<Rule>& rules() const { return rules_; }
-  std::string table() const;   ///< for people; ends with the share of FLOPs by type
-  std::string json() const;    ///< `kvant explain --json`
+  std::string table() const;  ///< for people; ends with the share of FLOPs by type
+  std::string json() const;   ///< `kvant explain --json`
   int64_t quantized_count() const;
 
  private:

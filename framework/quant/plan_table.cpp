@@ -24,7 +24,8 @@ struct Line {
 };
 
 bool same_line(const Decision& a, const Decision& b) {
-  return a.site->path == b.site->path && a.site->op == b.site->op && a.rule == b.rule && a.recipe == b.recipe && a.reason == b.reason;
+  return a.site->path == b.site->path && a.site->op == b.site->op && a.rule == b.rule && a.recipe == b.recipe &&
+         a.reason == b.reason;
 }
 
 std::vector<Line> lines_of(const std::vector<Decision>& decisions) {
@@ -52,20 +53,26 @@ std::string summary(const std::vector<Decision>& decisions) {
   std::vector<std::pair<std::string, double>> shares;
   for (const Decision& d : decisions) {
     std::string name = "plain";
-    if (d.recipe) name = d.recipe->weight.qtype == d.recipe->grad_input.qtype ? d.recipe->weight.qtype : d.recipe->weight.qtype + " with gradients in " + d.recipe->grad_input.qtype;
+    if (d.recipe)
+      name = d.recipe->weight.qtype == d.recipe->grad_input.qtype
+                 ? d.recipe->weight.qtype
+                 : d.recipe->weight.qtype + " with gradients in " + d.recipe->grad_input.qtype;
     auto it = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.first == name; });
     if (it == shares.end()) it = shares.insert(shares.end(), {name, 0.0});
     it->second += d.flops_share;
   }
   std::stable_sort(shares.begin(), shares.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
   std::string text;
-  for (const auto& [name, share] : shares) text += fmt::format("{}{:.1f}% {}", text.empty() ? "" : ", ", 100 * share, name);
+  for (const auto& [name, share] : shares)
+    text += fmt::format("{}{:.1f}% {}", text.empty() ? "" : ", ", 100 * share, name);
   return text;
 }
 
 nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
   if (operand == nullptr) return nullptr;
-  return {{"qtype", operand->qtype}, {"calibration", operand->calibration.text}, {"granularity", std::string(name_of(operand->granularity))}};
+  return {{"qtype", operand->qtype},
+          {"calibration", operand->calibration.text},
+          {"granularity", std::string(name_of(operand->granularity))}};
 }
 
 }  // namespace
@@ -74,7 +81,8 @@ std::string Plan::table() const {
   const std::vector<Line> lines = lines_of(decisions_);
   std::vector<std::array<std::string, 4>> cells{{"site", "op", "layers", "GEMM FLOPs"}};
   for (const Line& line : lines)
-    cells.push_back({line.first->site->path, line.first->site->op, layers_of(line), fmt::format("{:.2f}%", 100 * line.flops_share)});
+    cells.push_back({line.first->site->path, line.first->site->op, layers_of(line),
+                     fmt::format("{:.2f}%", 100 * line.flops_share)});
   std::array<std::size_t, 4> width{};
   for (const auto& row : cells)
     for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
@@ -92,9 +100,11 @@ std::string Plan::table() const {
       continue;
     }
     const Recipe& r = *d.recipe;
-    text += fmt::format("w {}, x {}, dx {}, dw {}; rule {}\n", brief(r.weight), brief(r.act), brief(r.grad_input), brief(r.grad_weight), d.rule);
+    text += fmt::format("w {}, x {}, dx {}, dw {}; rule {}\n", brief(r.weight), brief(r.act), brief(r.grad_input),
+                        brief(r.grad_weight), d.rule);
   }
-  return text + fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(), summary(decisions_));
+  return text + fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(),
+                            summary(decisions_));
 }
 
 std::string Plan::json() const {

@@ -18,7 +18,9 @@ class QuantizedMatmul final : public MatmulOp {
       : site_(site), recipe_(std::move(recipe)), act_key_(act_key), weight_(site, recipe_) {}
 
   DType arithmetic(Arm arm) const override {
-    const OperandRecipe& first = arm == Arm::forward ? recipe_->act : arm == Arm::dgrad ? recipe_->grad_input : recipe_->grad_weight;
+    const OperandRecipe& first = arm == Arm::forward ? recipe_->act
+                                 : arm == Arm::dgrad ? recipe_->grad_input
+                                                     : recipe_->grad_weight;
     const OperandRecipe& second = arm == Arm::wgrad ? recipe_->act : recipe_->weight;
     return integers(first, second) ? DType::i8 : DType::f32;
   }
@@ -32,9 +34,11 @@ class QuantizedMatmul final : public MatmulOp {
     const int64_t scales = by_row ? matrix.rows() : 1;
     Payload& payload = x.add(act_key_);
     payload.codes = ctx.arena.allocate(act.codec->storage(), matrix.shape);
-    payload.scale = ctx.arena.allocate(DType::f32, {clips ? 2 : 1, scales});  // the second row: beyond which a value was clipped
+    payload.scale =
+        ctx.arena.allocate(DType::f32, {clips ? 2 : 1, scales});  // the second row: beyond which a value was clipped
     ArenaScope workspace(ctx.arena);
-    QuantizeJob job = job_of(ctx, act, matrix, payload.codes, payload.scale.slice_rows(0, 1), by_row ? Along::row : Along::tensor);
+    QuantizeJob job =
+        job_of(ctx, act, matrix, payload.codes, payload.scale.slice_rows(0, 1), by_row ? Along::row : Along::tensor);
     if (clips) job.clip = payload.scale.slice_rows(1, 1).reshaped({scales});
     act.codec->quantize(ctx.exec, job);
   }
@@ -43,11 +47,13 @@ class QuantizedMatmul final : public MatmulOp {
     const Payload& payload = find(x);
     weight_.refresh(ctx, ctx.phase != Phase::eval);
     ArenaScope workspace(ctx.arena);
-    const ScaledOperand lhs{readable(ctx, recipe_->act, payload.codes), false, payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()}), nullptr};
+    const ScaledOperand lhs{readable(ctx, recipe_->act, payload.codes), false,
+                            payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()}), nullptr};
     multiply(ctx, lhs, weight_.operand(ctx, false), groups, y, mode);
   }
 
-  void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx, Write dx_mode) override {
+  void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx,
+                Write dx_mode) override {
     const Payload& payload = find(x);
     weight_.refresh(ctx, true);
     ArenaScope workspace(ctx.arena);
@@ -70,19 +76,23 @@ class QuantizedMatmul final : public MatmulOp {
 
   const Payload& find(const Operand& x) const {
     const Payload* payload = x.find(act_key_);
-    require(payload != nullptr, "The site {} {} was given an operand that was not prepared for it.", site_.path, site_.op);
+    require(payload != nullptr, "The site {} {} was given an operand that was not prepared for it.", site_.path,
+            site_.op);
     return *payload;
   }
 
-  QuantizeJob job_of(StepContext& ctx, const OperandRecipe& recipe, const TensorView& x, const TensorView& codes, const TensorView& scale, Along along) {
+  QuantizeJob job_of(StepContext& ctx, const OperandRecipe& recipe, const TensorView& x, const TensorView& codes,
+                     const TensorView& scale, Along along) {
     QuantizeJob job;
     job.x = x;
     job.codes = codes;
     job.scale = scale;
     job.scale_along = along;
     job.law = recipe.law;
-    if (!recipe.calibration.measured) job.fixed_scale = recipe.calibration.high / recipe.law.bound;
-    else if (along != Along::row) job.magnitudes = ctx.arena.allocate(DType::i32, {scale.numel()});
+    if (!recipe.calibration.measured)
+      job.fixed_scale = recipe.calibration.high / recipe.law.bound;
+    else if (along != Along::row)
+      job.magnitudes = ctx.arena.allocate(DType::i32, {scale.numel()});
     return job;
   }
 
@@ -94,15 +104,19 @@ class QuantizedMatmul final : public MatmulOp {
     return values;
   }
 
-  Gradients quantize_gradient(StepContext& ctx, const Payload& payload, const Groups& groups, const TensorView& dy, bool wants_input) {
+  Gradients quantize_gradient(StepContext& ctx, const Payload& payload, const Groups& groups, const TensorView& dy,
+                              bool wants_input) {
     const OperandRecipe &by_row = recipe_->grad_input, &by_column = recipe_->grad_weight;
     const int64_t rows = dy.rows(), n = dy.cols();
     const bool per_expert = by_column.granularity == Granularity::per_expert_column;
-    const bool whole_columns = by_column.granularity == Granularity::per_tensor, whole_rows = by_row.granularity == Granularity::per_tensor;
+    const bool whole_columns = by_column.granularity == Granularity::per_tensor,
+               whole_rows = by_row.granularity == Granularity::per_tensor;
     Gradients g;
     g.weight.codes = ctx.arena.allocate(by_column.codec->storage(), {rows, n});
-    g.weight.scale = per_expert ? ctx.arena.allocate(DType::f32, {site_.groups, n}) : ctx.arena.allocate(DType::f32, {whole_columns ? 1 : n});
-    QuantizeJob columns = job_of(ctx, by_column, dy, g.weight.codes, g.weight.scale, whole_columns ? Along::tensor : Along::column);
+    g.weight.scale = per_expert ? ctx.arena.allocate(DType::f32, {site_.groups, n})
+                                : ctx.arena.allocate(DType::f32, {whole_columns ? 1 : n});
+    QuantizeJob columns =
+        job_of(ctx, by_column, dy, g.weight.codes, g.weight.scale, whole_columns ? Along::tensor : Along::column);
     columns.multiplier = payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()});
     columns.multiplier_along = recipe_->act.granularity == Granularity::per_row ? Along::row : Along::tensor;
     if (per_expert) columns.offsets = groups.offsets;
@@ -125,15 +139,19 @@ class QuantizedMatmul final : public MatmulOp {
     return g;
   }
 
-  void multiply(StepContext& ctx, const ScaledOperand& lhs, const ScaledOperand& rhs, const Groups& groups, const TensorView& c, Write mode) {
-    if (groups.grouped()) scaled_grouped_gemm(ctx.exec, lhs, rhs, groups.offsets, c, mode, ctx.arena);
-    else scaled_gemm(ctx.exec, lhs, rhs, c, mode, ctx.arena);
+  void multiply(StepContext& ctx, const ScaledOperand& lhs, const ScaledOperand& rhs, const Groups& groups,
+                const TensorView& c, Write mode) {
+    if (groups.grouped())
+      scaled_grouped_gemm(ctx.exec, lhs, rhs, groups.offsets, c, mode, ctx.arena);
+    else
+      scaled_gemm(ctx.exec, lhs, rhs, c, mode, ctx.arena);
   }
 
   /// The straight-through mask belongs to the dense products; the reference's expert products have none.
   bool masks(const OperandRecipe& recipe) const { return site_.groups == 0 && recipe.calibration.clips(); }
 
-  static ClipMask mask_of(const OperandRecipe& recipe, const TensorView& reference, const TensorView& bound, Along along) {
+  static ClipMask mask_of(const OperandRecipe& recipe, const TensorView& reference, const TensorView& bound,
+                          Along along) {
     ClipMask mask;
     mask.reference = reference;
     if (recipe.calibration.measured) {
@@ -146,7 +164,8 @@ class QuantizedMatmul final : public MatmulOp {
     return mask;
   }
 
-  void input_gradient(StepContext& ctx, const Operand& x, const Payload& payload, const Groups& groups, const Codes& g, const TensorView& dx, Write mode) {
+  void input_gradient(StepContext& ctx, const Operand& x, const Payload& payload, const Groups& groups, const Codes& g,
+                      const TensorView& dx, Write mode) {
     const ScaledOperand lhs{readable(ctx, recipe_->grad_input, g.codes), false, g.scale, nullptr};
     const ScaledOperand rhs = weight_.operand(ctx, true);
     if (!masks(recipe_->act)) {
@@ -155,8 +174,10 @@ class QuantizedMatmul final : public MatmulOp {
     }
     const TensorView whole = ctx.arena.allocate(DType::f32, {dx.rows(), dx.cols()});
     multiply(ctx, lhs, rhs, groups, whole, Write::overwrite);
-    const TensorView bound = payload.scale.shape[0] == 2 ? payload.scale.slice_rows(1, 1).reshaped({payload.scale.cols()}) : TensorView{};
-    store_where_unclipped(ctx.exec, mask_of(recipe_->act, as_matrix(x.tensor), bound, Along::row), whole, as_matrix(dx), mode == Write::accumulate);
+    const TensorView bound =
+        payload.scale.shape[0] == 2 ? payload.scale.slice_rows(1, 1).reshaped({payload.scale.cols()}) : TensorView{};
+    store_where_unclipped(ctx.exec, mask_of(recipe_->act, as_matrix(x.tensor), bound, Along::row), whole, as_matrix(dx),
+                          mode == Write::accumulate);
   }
 
   void weight_gradient(StepContext& ctx, const Payload& payload, const Groups& groups, const Codes& g) {
@@ -169,7 +190,8 @@ class QuantizedMatmul final : public MatmulOp {
     } else {
       const TensorView whole = ctx.arena.allocate(DType::f32, {site_.k, site_.n});
       scaled_gemm(ctx.exec, lhs, rhs, whole, Write::overwrite, ctx.arena);
-      store_where_unclipped(ctx.exec, mask_of(recipe_->weight, weight_.master(), weight_.clip(), Along::column), whole, weight_.gradient(), true);
+      store_where_unclipped(ctx.exec, mask_of(recipe_->weight, weight_.master(), weight_.clip(), Along::column), whole,
+                            weight_.gradient(), true);
     }
   }
 
@@ -181,7 +203,8 @@ class QuantizedMatmul final : public MatmulOp {
 
 }  // namespace
 
-std::unique_ptr<MatmulOp> make_quantized_matmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe, uint32_t act_key) {
+std::unique_ptr<MatmulOp> make_quantized_matmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe,
+                                                uint32_t act_key) {
   return std::make_unique<QuantizedMatmul>(site, std::move(recipe), act_key);
 }
 

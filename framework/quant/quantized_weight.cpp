@@ -6,7 +6,8 @@
 
 namespace kvant::quant {
 
-QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe) : site_(site), recipe_(std::move(recipe)) {}
+QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe)
+    : site_(site), recipe_(std::move(recipe)) {}
 
 Shape QuantizedWeight::shape() const {
   return site_.groups > 0 ? Shape{site_.groups, site_.k, site_.n} : Shape{site_.k, site_.n};
@@ -30,9 +31,9 @@ void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {
   room(forward_, false);
   if (for_backward) room(backward_, true);
   if (scale_.data != nullptr) return;
-  const Shape scales = weight.granularity == Granularity::per_tensor           ? Shape{1}
+  const Shape scales = weight.granularity == Granularity::per_tensor          ? Shape{1}
                        : weight.granularity == Granularity::per_expert_column ? Shape{site_.groups, site_.n}
-                                                                               : Shape{site_.n};
+                                                                              : Shape{site_.n};
   scale_ = ctx.state.allocate(DType::f32, scales);
   if (weight.calibration.measured && weight.calibration.clips()) clip_ = ctx.state.allocate(DType::f32, scales);
   if (keeps_codes()) codes_ = ctx.state.allocate(weight.codec->storage(), shape());
@@ -54,8 +55,10 @@ void QuantizedWeight::refresh(StepContext& ctx, bool for_backward) {
   job.scale_along = weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
   if (weight.granularity == Granularity::per_expert_column) job.uniform_group = site_.k;
   job.law = weight.law;
-  if (!weight.calibration.measured) job.fixed_scale = weight.calibration.high / weight.law.bound;
-  else job.magnitudes = ctx.arena.allocate(DType::i32, {scale_.numel()});
+  if (!weight.calibration.measured)
+    job.fixed_scale = weight.calibration.high / weight.law.bound;
+  else
+    job.magnitudes = ctx.arena.allocate(DType::i32, {scale_.numel()});
   weight.codec->quantize(ctx.exec, job);
   if (packs(false)) pack(ctx.exec, codes, false, forward_);
   if (for_backward && packs(true)) {

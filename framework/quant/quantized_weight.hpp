@@ -1,5 +1,5 @@
-// QuantizedWeight: codes and scales of a site's weight, made once per value and kept for every product of the step: packed for the
-// integer GEMM where all its products are integer, as codes otherwise.
+// QuantizedWeight: codes and scales of a site's weight, made once per value and kept for every product of the step:
+// packed for the integer GEMM where all its products are integer, as codes otherwise.
 #pragma once
 
 #include "kernels/scaled_gemm.hpp"
@@ -23,13 +23,15 @@ class QuantizedWeight {
   /// `for_backward`: the transposed product will be asked for.
   void refresh(StepContext& ctx, bool for_backward);
 
-  /// As the right-hand side of the forward product, or of dgrad: the transposed matrix, without scale (it was folded into the gradient).
-  /// A format that the GEMM does not know is decoded into ctx.arena.
+  /// As the right-hand side of the forward product, or of dgrad: the transposed matrix, without scale (it was folded
+  /// into the gradient). A format that the GEMM does not know is decoded into ctx.arena.
   ScaledOperand operand(StepContext& ctx, bool transposed) const;
 
   const TensorView& scale() const { return scale_; }  ///< f32 [n], [G,n] or [1]
-  const TensorView& clip() const { return clip_; }    ///< like scale: beyond which a value was clipped; empty where none is
-  TensorView master() const;                          ///< f32 [k,n] or [G,k,n]
+  const TensorView& clip() const {
+    return clip_;
+  }                           ///< like scale: beyond which a value was clipped; empty where none is
+  TensorView master() const;  ///< f32 [k,n] or [G,k,n]
   TensorView gradient() const;
 
  private:

@@ -1,4 +1,5 @@
-// Recipe: a rule resolved for one site: for each operand of the three products the format, the calibration and what shares a scale.
+// Recipe: a rule resolved for one site: for each operand of the three products the format, the calibration and what
+// shares a scale.
 #pragma once
 
 #include "kernels/quantize.hpp"
@@ -29,11 +30,12 @@ struct OperandRecipe {
   std::string identity() const;
 };
 
-/// y = q(x)·q(w); dx = q(g·s_w)·q(w)ᵀ; dw = q(x)ᵀ·q(g·s_x): two different tensors are quantized for the two backward arms.
+/// y = q(x)·q(w); dx = q(g·s_w)·q(w)ᵀ; dw = q(x)ᵀ·q(g·s_x): two different tensors are quantized for the two backward
+/// arms.
 struct Recipe {
-  OperandRecipe act, weight;   ///< forward; both backward arms read these codes
-  OperandRecipe grad_input;    ///< g·s_w, for dx
-  OperandRecipe grad_weight;   ///< g·s_x, for dw
+  OperandRecipe act, weight;  ///< forward; both backward arms read these codes
+  OperandRecipe grad_input;   ///< g·s_w, for dx
+  OperandRecipe grad_weight;  ///< g·s_x, for dw
 };
 
 }  // namespace kvant::quant

@@ -39,7 +39,8 @@ std::vector<LayerRange> parse_layers(const Rule& rule) {
     int value = 0;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
     if (digits.empty() || error != std::errc{} || end != digits.data() + digits.size() || value < 0)
-      refuse("{}: layers = \"{}\" holds \"{}\" where a layer's number was expected; \"2-5,7\" would be accepted.", rule.origin, text, digits);
+      refuse("{}: layers = \"{}\" holds \"{}\" where a layer's number was expected; \"2-5,7\" would be accepted.",
+             rule.origin, text, digits);
     return value;
   };
   for (std::size_t begin = 0; begin < text.size() || (begin > 0 && begin == text.size());) {
@@ -75,13 +76,15 @@ RuleMatcher::RuleMatcher(const Rule& rule) : compiled_(std::make_unique<Compiled
   PCRE2_SIZE position = 0;
   // As Python's re.fullmatch: both ends anchored, and $ only at the very end.
   compiled_->code.reset(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(rule.module_path.data()), rule.module_path.size(),
-                                      PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOLLAR_ENDONLY, &error, &position, nullptr));
+                                      PCRE2_ANCHORED | PCRE2_ENDANCHORED | PCRE2_DOLLAR_ENDONLY, &error, &position,
+                                      nullptr));
   if (!compiled_->code)
-    refuse("{}: module_path \"{}\" is no valid regular expression: {} (at character {}).", rule.origin, rule.module_path, pcre_message(error),
-           position + 1);
+    refuse("{}: module_path \"{}\" is no valid regular expression: {} (at character {}).", rule.origin,
+           rule.module_path, pcre_message(error), position + 1);
   compiled_->data.reset(pcre2_match_data_create_from_pattern(compiled_->code.get(), nullptr));
   compiled_->context.reset(pcre2_match_context_create(nullptr));
-  pcre2_set_match_limit(compiled_->context.get(), 1000000);  // an expression that backtracks for ever is stopped, not waited for
+  pcre2_set_match_limit(compiled_->context.get(),
+                        1000000);  // an expression that backtracks for ever is stopped, not waited for
 }
 
 RuleMatcher::RuleMatcher(RuleMatcher&&) noexcept = default;
@@ -91,12 +94,15 @@ RuleMatcher::~RuleMatcher() = default;
 bool RuleMatcher::matches(std::string_view path, std::string_view op, int layer) const {
   const Compiled& c = *compiled_;
   if (!c.op_names.empty() && std::find(c.op_names.begin(), c.op_names.end(), op) == c.op_names.end()) return false;
-  if (!c.layers.empty() &&
-      std::none_of(c.layers.begin(), c.layers.end(), [&](const LayerRange& r) { return r.first <= layer && layer <= r.last; }))
+  if (!c.layers.empty() && std::none_of(c.layers.begin(), c.layers.end(),
+                                        [&](const LayerRange& r) { return r.first <= layer && layer <= r.last; }))
     return false;
-  const int result = pcre2_match(c.code.get(), reinterpret_cast<PCRE2_SPTR>(path.data()), path.size(), 0, 0, c.data.get(), c.context.get());
+  const int result = pcre2_match(c.code.get(), reinterpret_cast<PCRE2_SPTR>(path.data()), path.size(), 0, 0,
+                                 c.data.get(), c.context.get());
   if (result == PCRE2_ERROR_NOMATCH) return false;
-  if (result < 0) refuse("{}: module_path \"{}\" cannot be matched with \"{}\": {}.", c.origin, c.pattern, path, pcre_message(result));
+  if (result < 0)
+    refuse("{}: module_path \"{}\" cannot be matched with \"{}\": {}.", c.origin, c.pattern, path,
+           pcre_message(result));
   return true;
 }
 

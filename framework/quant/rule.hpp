@@ -1,5 +1,5 @@
-// Rule: which sites are quantized, and how. Rules are tried in order and the first one that matches a site decides; a rule without
-// types means "leave plain". Names and meaning follow Qwix' QtRule.
+// Rule: which sites are quantized, and how. Rules are tried in order and the first one that matches a site decides; a
+// rule without types means "leave plain". Names and meaning follow Qwix' QtRule.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,16 @@
 namespace kvant::quant {
 
 struct Rule {
-  std::string module_path = ".*";     ///< regular expression (Python's), full match of the site's path without layer number
+  std::string module_path =
+      ".*";  ///< regular expression (Python's), full match of the site's path without layer number
   std::vector<std::string> op_names;  ///< dot_general, gmm, einsum; empty: every op
-  std::string layers;                 ///< "2-5,7": numbers within the site's stack; empty: all, also sites that have no number
+  std::string layers;  ///< "2-5,7": numbers within the site's stack; empty: all, also sites that have no number
 
   std::string weight_qtype, act_qtype, bwd_qtype;  ///< all empty: leave plain
   std::string drhs_qtype;                          ///< of the gradient in the weight-gradient arm; empty: as bwd_qtype
   std::string weight_calibration = "absmax", act_calibration = "absmax", bwd_calibration = "absmax";
-  std::string drhs_calibration;           ///< empty: as bwd_calibration
-  bool half_step = false;                 ///< integers: the range ends half a step beyond the largest code, as in the reference
+  std::string drhs_calibration;  ///< empty: as bwd_calibration
+  bool half_step = false;        ///< integers: the range ends half a step beyond the largest code, as in the reference
   bool disable_channelwise_axes = false;  ///< one scale for each tensor instead of one for each row or column
 
   bool optional = false;  ///< may match nothing; a rule of the user's that does is an error

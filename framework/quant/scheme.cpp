@@ -12,11 +12,14 @@ const std::string default_method = "absmax";
 const std::string default_gradient = "e5m2";
 
 /// The string itself, or what stands in for an empty one.
-const std::string& or_else(const std::string& text, const std::string& otherwise) { return text.empty() ? otherwise : text; }
+const std::string& or_else(const std::string& text, const std::string& otherwise) {
+  return text.empty() ? otherwise : text;
+}
 
 std::string origin_of(const config::QuantSettings& settings) { return "scheme " + settings.quantization; }
 
-Rule plain_rule(const config::QuantSettings& settings, std::string path, std::vector<std::string> ops, std::string reason) {
+Rule plain_rule(const config::QuantSettings& settings, std::string path, std::vector<std::string> ops,
+                std::string reason) {
   Rule rule;
   rule.module_path = std::move(path);
   rule.op_names = std::move(ops);
@@ -30,9 +33,11 @@ Rule plain_rule(const config::QuantSettings& settings, std::string path, std::ve
 template <class T>
 void refuse_ignored(const config::QuantSettings& settings, const char* name, const T& value, const T& unset) {
   if (value == unset) return;
-  refuse("[quant] {} = {} would be ignored: the scheme '{}' quantizes the dense products of the layers with absmax and reads no such flag. "
-         "fp8_full and int8_full read it.",
-         name, fmt::format(std::is_same_v<T, std::string> ? "\"{}\"" : "{}", value), settings.quantization);
+  refuse(
+      "[quant] {} = {} would be ignored: the scheme '{}' quantizes the dense products of the layers with absmax and "
+      "reads no such flag. "
+      "fp8_full and int8_full read it.",
+      name, fmt::format(std::is_same_v<T, std::string> ? "\"{}\"" : "{}", value), settings.quantization);
 }
 
 }  // namespace
@@ -50,9 +55,12 @@ Scheme& use_scheme(const std::string& name) {
 }
 
 std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTypes& types) {
-  if (settings.bwd_quantization_dtype != default_gradient && types.grad_input.find(settings.bwd_quantization_dtype) == std::string::npos)
-    refuse("[quant] bwd_quantization_dtype = \"{}\" would be ignored: the scheme '{}' has gradients in {}. fp8_full reads it.",
-           settings.bwd_quantization_dtype, settings.quantization, types.grad_input);
+  if (settings.bwd_quantization_dtype != default_gradient &&
+      types.grad_input.find(settings.bwd_quantization_dtype) == std::string::npos)
+    refuse(
+        "[quant] bwd_quantization_dtype = \"{}\" would be ignored: the scheme '{}' has gradients in {}. fp8_full reads "
+        "it.",
+        settings.bwd_quantization_dtype, settings.quantization, types.grad_input);
   Rule layers;
   layers.module_path = settings.quantize_mtp ? "(decoder/.*layers.*|mtp_block/.*)" : "decoder/.*layers.*";
   layers.op_names = {"dot_general", "gmm", "ragged_dot"};
@@ -83,15 +91,20 @@ std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTy
   rules.push_back(layers);
   if (!settings.quantize_logits_proj)
     rules.push_back(plain_rule(settings, "decoder/logits_dense.*", {"dot_general"}, "quantize_logits_proj is false"));
-  if (!settings.quantize_mtp) rules.push_back(plain_rule(settings, "mtp_block/.*", layers.op_names, "quantize_mtp is false"));
+  if (!settings.quantize_mtp)
+    rules.push_back(plain_rule(settings, "mtp_block/.*", layers.op_names, "quantize_mtp is false"));
   return rules;
 }
 
 std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::string& qtype) {
-  refuse_ignored(settings, "weight_quantization_calibration_method", settings.weight_quantization_calibration_method, default_method);
-  refuse_ignored(settings, "act_quantization_calibration_method", settings.act_quantization_calibration_method, default_method);
-  refuse_ignored(settings, "bwd_quantization_calibration_method", settings.bwd_quantization_calibration_method, default_method);
-  refuse_ignored(settings, "drhs_grad_quantization_calibration_method", settings.drhs_grad_quantization_calibration_method, std::string());
+  refuse_ignored(settings, "weight_quantization_calibration_method", settings.weight_quantization_calibration_method,
+                 default_method);
+  refuse_ignored(settings, "act_quantization_calibration_method", settings.act_quantization_calibration_method,
+                 default_method);
+  refuse_ignored(settings, "bwd_quantization_calibration_method", settings.bwd_quantization_calibration_method,
+                 default_method);
+  refuse_ignored(settings, "drhs_grad_quantization_calibration_method",
+                 settings.drhs_grad_quantization_calibration_method, std::string());
   refuse_ignored(settings, "bwd_quantization_dtype", settings.bwd_quantization_dtype, default_gradient);
   refuse_ignored(settings, "quantize_mtp", settings.quantize_mtp, false);
   refuse_ignored(settings, "quantize_logits_proj", settings.quantize_logits_proj, false);
@@ -104,7 +117,8 @@ std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::
   layers.origin = origin_of(settings);
   const std::string scope = "the scheme " + settings.quantization + " covers the dense products of the layers only";
   return {layers, plain_rule(settings, ".*", {"gmm", "ragged_dot"}, scope + ", not the experts"),
-          plain_rule(settings, "decoder/logits_dense.*", {"dot_general"}, scope), plain_rule(settings, "mtp_block/.*", {"dot_general"}, scope)};
+          plain_rule(settings, "decoder/logits_dense.*", {"dot_general"}, scope),
+          plain_rule(settings, "mtp_block/.*", {"dot_general"}, scope)};
 }
 
 }  // namespace kvant::quant

@@ -1,5 +1,6 @@
-// Scheme (plugin kind): what the configuration's `quantization = "name"` stands for: a list of rules and, if it brings a number format
-// of its own, the codec of that. A scheme never sees the model; the plan matches its rules with the sites.
+// Scheme (plugin kind): what the configuration's `quantization = "name"` stands for: a list of rules and, if it brings
+// a number format of its own, the codec of that. A scheme never sees the model; the plan matches its rules with the
+// sites.
 #pragma once
 
 #include "config/document.hpp"
@@ -20,7 +21,8 @@ class Scheme {
   static constexpr plugin::Kind plugin_kind = plugin::Kind::scheme;
   virtual ~Scheme();
 
-  /// The name that a configuration asks for it by: what it was registered as. Told by whoever gets it from the registry.
+  /// The name that a configuration asks for it by: what it was registered as. Told by whoever gets it from the
+  /// registry.
   const std::string& name() const { return name_; }
   void set_name(const std::string& name) { name_ = name; }
 
@@ -47,10 +49,11 @@ struct FullTypes {
   std::string weight, act, grad_input, grad_weight;
 };
 
-/// Rules of the shape of fp8_full: dense and expert products of all layers, with MTP, logits and router as the flags say, calibrations
-/// from the flags.
+/// Rules of the shape of fp8_full: dense and expert products of all layers, with MTP, logits and router as the flags
+/// say, calibrations from the flags.
 std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTypes& types);
-/// Rules of the shape of int8 and fp8: dense products of the layers only, absmax. Refuses the flags that it does not read.
+/// Rules of the shape of int8 and fp8: dense products of the layers only, absmax. Refuses the flags that it does not
+/// read.
 std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::string& qtype);
 
 }  // namespace kvant::quant

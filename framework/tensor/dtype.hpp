@@ -1,6 +1,8 @@
 // Room tensor: what a block of numbers is (type, shape, strides, memory space), free of Kokkos headers.
 #pragma once
 
+#include "base/bf16_type.hpp"
+
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -9,11 +11,6 @@ namespace kvant {
 
 /// The storage types. The fp8 variant is part of the type everywhere: OCP (e4m3fn, e5m2) and FNUZ are never mixed.
 enum class DType : uint8_t { f32, bf16, f16, i8, u8, i32, e4m3fn, e5m2 };
-
-/// bfloat16 as storage only: arithmetic is in f32 (see numerics/bf16.hpp for the conversions).
-struct bf16_t {
-  uint16_t bits;
-};
 
 constexpr std::size_t size_of(DType t) {
   switch (t) {

@@ -1,5 +1,5 @@
-// A quantized product, dense or grouped, forward and both backward arms, in plain loops: codes by the law that docs/numerics.md states,
-// sums in double precision. The twin of framework/quant/quantized_matmul.cpp.
+// A quantized product, dense or grouped, forward and both backward arms, in plain loops: codes by the law that
+// docs/numerics.md states, sums in double precision. The twin of framework/quant/quantized_matmul.cpp.
 #pragma once
 
 #include <algorithm>
@@ -53,13 +53,14 @@ inline double code_of(const OperandLaw& law, float v, float scale) {
 /// Decoded codes of a matrix [rows,cols] and the scale of each element. `cell` says which elements share one.
 struct QuantizedMatrix {
   std::vector<double> code;
-  std::vector<float> scale;  ///< by cell
+  std::vector<float> scale;   ///< by cell
   std::vector<int64_t> cell;  ///< of each element
   float scale_at(int64_t i) const { return scale[detail::at(cell[detail::at(i)])]; }
 };
 
 /// Elements of cell -1 belong to nothing: code 0.
-inline QuantizedMatrix quantize_by(const OperandLaw& law, const std::vector<float>& v, std::vector<int64_t> cell, int64_t cells) {
+inline QuantizedMatrix quantize_by(const OperandLaw& law, const std::vector<float>& v, std::vector<int64_t> cell,
+                                   int64_t cells) {
   using detail::at;
   QuantizedMatrix q;
   if (law.fixed > 0) {
@@ -70,7 +71,8 @@ inline QuantizedMatrix quantize_by(const OperandLaw& law, const std::vector<floa
   for (std::size_t i = 0; i < v.size(); ++i)
     if (cell[i] >= 0) magnitude[at(cell[i])] = std::max(magnitude[at(cell[i])], std::fabs(v[i]));
   for (const float m : magnitude) q.scale.push_back(detail::scale_of(law, m));
-  for (std::size_t i = 0; i < v.size(); ++i) q.code.push_back(cell[i] < 0 ? 0.0 : detail::code_of(law, v[i], q.scale[at(cell[i])]));
+  for (std::size_t i = 0; i < v.size(); ++i)
+    q.code.push_back(cell[i] < 0 ? 0.0 : detail::code_of(law, v[i], q.scale[at(cell[i])]));
   q.cell = std::move(cell);
   return q;
 }
@@ -83,10 +85,12 @@ inline MatmulResult quantized_matmul(const MatmulProblem& p) {
     for (int64_t r = p.offsets[j]; r < p.offsets[j + 1]; ++r) group[at(r)] = static_cast<int64_t>(j);
   const bool per_group = !p.offsets.empty() && !p.shared_columns;
 
-  std::vector<int64_t> row_of_x(at(R * K)), column_of_w(at(p.groups * K * N)), row_of_g(at(R * N)), column_of_g(at(R * N));
+  std::vector<int64_t> row_of_x(at(R * K)), column_of_w(at(p.groups * K * N)), row_of_g(at(R * N)),
+      column_of_g(at(R * N));
   for (int64_t i = 0; i < R * K; ++i) row_of_x[at(i)] = i / K;
   for (int64_t i = 0; i < p.groups * K * N; ++i) column_of_w[at(i)] = (per_group ? i / (K * N) * N : 0) + i % N;
-  const QuantizedMatrix x = quantize_by(p.act, p.x, row_of_x, R), w = quantize_by(p.weight, p.w, column_of_w, p.groups * N);
+  const QuantizedMatrix x = quantize_by(p.act, p.x, row_of_x, R),
+                        w = quantize_by(p.weight, p.w, column_of_w, p.groups * N);
 
   std::vector<float> by_weight(at(R * N)), by_act(at(R * N));
   for (int64_t r = 0; r < R; ++r) {
@@ -98,7 +102,8 @@ inline MatmulResult quantized_matmul(const MatmulProblem& p) {
       column_of_g[at(i)] = per_group ? (group[at(r)] < 0 ? -1 : group[at(r)] * N + j) : j;
     }
   }
-  const QuantizedMatrix gi = quantize_by(p.grad_input, by_weight, row_of_g, R), gw = quantize_by(p.grad_weight, by_act, column_of_g, p.groups * N);
+  const QuantizedMatrix gi = quantize_by(p.grad_input, by_weight, row_of_g, R),
+                        gw = quantize_by(p.grad_weight, by_act, column_of_g, p.groups * N);
 
   MatmulResult out;
   out.y.assign(at(R * N), 0), out.dx.assign(at(R * K), 0), out.dw.assign(at(p.groups * K * N), 0);
@@ -114,7 +119,8 @@ inline MatmulResult quantized_matmul(const MatmulProblem& p) {
         out.y[at(r * N + j)] += y;
         out.y_size[at(r * N + j)] += std::fabs(y);
         const bool x_kept = !p.masked || p.act.fixed == 0 || std::fabs(p.x[at(r * K + i)]) <= p.act.fixed;
-        const bool w_kept = !p.masked || p.weight.fixed == 0 || std::fabs(p.w[at((b * K + i) * N + j)]) <= p.weight.fixed;
+        const bool w_kept =
+            !p.masked || p.weight.fixed == 0 || std::fabs(p.w[at((b * K + i) * N + j)]) <= p.weight.fixed;
         const double dx = x_kept ? gi.code[at(r * N + j)] * wc * gi.scale_at(r * N + j) : 0;
         out.dx[at(r * K + i)] += dx;
         out.dx_size[at(r * K + i)] += std::fabs(dx);

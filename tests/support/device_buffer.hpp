@@ -31,10 +31,14 @@ class DeviceBuffer {
     auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bytes_);
     for (std::size_t i = 0; i < values.size(); ++i) {
       const auto value = static_cast<float>(values[i]);
-      if (view_.dtype == DType::f32) store(host.data(), i, value);
-      else if (view_.dtype == DType::bf16) store(host.data(), i, to_bf16(value));
-      else if (view_.dtype == DType::i32) store(host.data(), i, static_cast<int32_t>(values[i]));
-      else store(host.data(), i, static_cast<uint8_t>(static_cast<int>(values[i])));
+      if (view_.dtype == DType::f32)
+        store(host.data(), i, value);
+      else if (view_.dtype == DType::bf16)
+        store(host.data(), i, to_bf16(value));
+      else if (view_.dtype == DType::i32)
+        store(host.data(), i, static_cast<int32_t>(values[i]));
+      else
+        store(host.data(), i, static_cast<uint8_t>(static_cast<int>(values[i])));
     }
     Kokkos::deep_copy(bytes_, host);
   }
@@ -51,9 +55,12 @@ class DeviceBuffer {
     const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bytes_);
     std::vector<int> values(static_cast<std::size_t>(view_.numel()));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      if (view_.dtype == DType::i32) values[i] = load<int32_t>(host.data(), i);
-      else if (view_.dtype == DType::i8) values[i] = load<int8_t>(host.data(), i);
-      else values[i] = load<uint8_t>(host.data(), i);
+      if (view_.dtype == DType::i32)
+        values[i] = load<int32_t>(host.data(), i);
+      else if (view_.dtype == DType::i8)
+        values[i] = load<int8_t>(host.data(), i);
+      else
+        values[i] = load<uint8_t>(host.data(), i);
     }
     return values;
   }

@@ -26,15 +26,16 @@ inline std::vector<float> uniform_values(int64_t count, uint64_t seed, float sca
 inline std::vector<float> integer_values(int64_t count, uint64_t seed, int largest) {
   std::vector<float> x(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < x.size(); ++i)
-    x[i] = static_cast<float>(static_cast<int>(philox(seed, 8, i).word[0] % static_cast<uint32_t>(2 * largest + 1)) - largest);
+    x[i] = static_cast<float>(static_cast<int>(philox(seed, 8, i).word[0] % static_cast<uint32_t>(2 * largest + 1)) -
+                              largest);
   return x;
 }
 
 class QuantProblem {
  public:
   /// offsets empty: dense. The rule's types and calibrations say the recipe.
-  QuantProblem(int64_t rows, int64_t k, int64_t n, const quant::Rule& rule, const std::vector<int>& offsets = {}, DType dtype = DType::f32,
-               const quant::Scheme* scheme = nullptr, const std::string& compat = {})
+  QuantProblem(int64_t rows, int64_t k, int64_t n, const quant::Rule& rule, const std::vector<int>& offsets = {},
+               DType dtype = DType::f32, const quant::Scheme* scheme = nullptr, const std::string& compat = {})
       : rows_(rows), groups_(offsets.empty() ? 1 : static_cast<int64_t>(offsets.size()) - 1), dtype_(dtype) {
     const bool grouped = !offsets.empty();
     const Shape shape = grouped ? Shape{groups_, k, n} : Shape{k, n};

@@ -31,12 +31,14 @@ class QuantSites {
 
  private:
   void add_layer(const std::string& stack, int layer, bool moe) {
-    for (const char* name : {"wq_a", "wq_b", "wkv_a", "wkv_b"}) add(stack + "/self_attention/" + name, "dot_general0", SiteKind::linear, layer, 64, 64);
+    for (const char* name : {"wq_a", "wq_b", "wkv_a", "wkv_b"})
+      add(stack + "/self_attention/" + name, "dot_general0", SiteKind::linear, layer, 64, 64);
     add(stack + "/self_attention/attention_op", "einsum0", SiteKind::attention, layer, 24, 32);
     add(stack + "/self_attention/attention_op", "einsum1", SiteKind::attention, layer, 32, 16);
     add(stack + "/self_attention/out", "dot_general0", SiteKind::linear, layer, 64, 64);
     if (!moe) {
-      for (const char* name : {"wi_0", "wi_1", "wo"}) add(stack + "/mlp/" + name, "dot_general0", SiteKind::linear, layer, 64, 128);
+      for (const char* name : {"wi_0", "wi_1", "wo"})
+        add(stack + "/mlp/" + name, "dot_general0", SiteKind::linear, layer, 64, 128);
       return;
     }
     const std::string block = stack + "/DeepSeekMoeBlock_0";
@@ -46,7 +48,8 @@ class QuantSites {
       site.groups = 8;
       site.rows_per_token = 2;
     }
-    for (const char* name : {"wi_0", "wi_1", "wo"}) add(block + "/shared_experts/" + name, "dot_general0", SiteKind::linear, layer, 64, 32);
+    for (const char* name : {"wi_0", "wi_1", "wo"})
+      add(block + "/shared_experts/" + name, "dot_general0", SiteKind::linear, layer, 64, 32);
   }
 
   MatmulSite& add(const std::string& path, const std::string& op, SiteKind kind, int layer, int64_t k, int64_t n) {

@@ -1,5 +1,5 @@
-// absmax[,f]: the range is [-m, m] with m = f·max|x| over what shares a scale. A factor below 1 clips, and the gradient of a dense
-// product is then zero where it did.
+// absmax[,f]: the range is [-m, m] with m = f·max|x| over what shares a scale. A factor below 1 clips, and the gradient
+// of a dense product is then zero where it did.
 #include "base/error.hpp"
 #include "plugin/plugin.hpp"
 #include "quant/calibrator.hpp"

@@ -9,7 +9,9 @@ using namespace kvant::quant;
 
 class Fixed final : public Calibrator {
  public:
-  std::string description() const override { return "fixed,m: the range [-m, m], m > 0; fixed,lo,hi: the range [lo, hi], lo <= 0 <= hi, lo < hi"; }
+  std::string description() const override {
+    return "fixed,m: the range [-m, m], m > 0; fixed,lo,hi: the range [lo, hi], lo <= 0 <= hi, lo < hi";
+  }
 
   Calibration calibrate(std::span<const float> arguments) const override {
     if (arguments.empty() || arguments.size() > 2) kvant::refuse("It has {} arguments.", arguments.size());

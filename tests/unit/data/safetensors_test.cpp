@@ -9,8 +9,8 @@
 #include <cmath>
 
 using namespace kvant;
-using kvant::data::SafetensorsFile;
 using Catch::Matchers::ContainsSubstring;
+using kvant::data::SafetensorsFile;
 
 namespace {
 
@@ -75,8 +75,16 @@ TEST_CASE("a file that lies is refused before its data is touched", "[data]") {
   refused(file_of(entry("F32", "[4294967296,4294967296]", "[0,8]"), eight), "64 bits");
   refused(file_of(entry("F32", "[1]", "[4,8]"), eight), "begins at byte 4");
   refused(file_of(entry("F32", "[1]", "[0,4]"), eight), "end at byte 4");
-  refused(file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})", eight), "twice");
-  refused(file_of(R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})", eight), "begins at byte 4");
+  refused(
+      file_of(
+          R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]}})",
+          eight),
+      "twice");
+  refused(
+      file_of(
+          R"({"a":{"dtype":"U8","shape":[8],"data_offsets":[0,8]},"b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})",
+          eight),
+      "begins at byte 4");
   refused(file_of(R"({"__metadata__":{"k":3}})", ""), "'k' is not a string");
   refused(file_of(R"({"__metadata__":[]})", ""), "object of strings");
   CHECK_THROWS_WITH(SafetensorsFile((folder / "absent").string()), ContainsSubstring("cannot be read"));

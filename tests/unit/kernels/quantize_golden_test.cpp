@@ -1,4 +1,5 @@
-// Recorded scales and codes of Qwix (IEEE quotients, float32 inputs): absmax with and without a factor, constant ranges, edge rows.
+// Recorded scales and codes of Qwix (IEEE quotients, float32 inputs): absmax with and without a factor, constant
+// ranges, edge rows.
 #include "data/safetensors.hpp"
 #include "kernels/quantize_kernel.hpp"
 #include "numerics/float.hpp"
@@ -55,8 +56,9 @@ TEMPLATE_TEST_CASE("scales and codes are Qwix's, bit for bit", "[kernels][quanti
   using G = Golden<TestType>;
   const data::SafetensorsFile file(KVANT_SOURCE_DIR "/tests/reference/data/qwix_quantize.safetensors");
   int compared = 0;
-  for (const char* suffix : {"absmax/T/a_f32", "absmax/c0/a_f32", "absmax/c1/a_f32", "absmax_0.7/c0/a_f32", "absmax_1.5/c0/a_f32", "fixed_3/c0/a_f32",
-                             "fixed_-8_8/c0/a_f32", "fixed_-224_224/c0/a_f32", "absmax/c0/edge_f32"}) {
+  for (const char* suffix :
+       {"absmax/T/a_f32", "absmax/c0/a_f32", "absmax/c1/a_f32", "absmax_0.7/c0/a_f32", "absmax_1.5/c0/a_f32",
+        "fixed_3/c0/a_f32", "fixed_-8_8/c0/a_f32", "fixed_-224_224/c0/a_f32", "absmax/c0/edge_f32"}) {
     const std::string name = std::string(G::name) + "/" + suffix;
     INFO(name);
     const json entry = json::parse(file.metadata("case/" + name));
@@ -69,7 +71,8 @@ TEMPLATE_TEST_CASE("scales and codes are Qwix's, bit for bit", "[kernels][quanti
     const auto axes = entry.at("channelwise_axes").get<std::vector<int>>();
 
     const DeviceBuffer input(DType::f32, {rows, cols}, x);
-    const DeviceBuffer q(DType::u8, {rows, cols}), scale(DType::f32, {static_cast<int64_t>(scales.size())}), magnitudes(DType::i32, {static_cast<int64_t>(scales.size())});
+    const DeviceBuffer q(DType::u8, {rows, cols}), scale(DType::f32, {static_cast<int64_t>(scales.size())}),
+        magnitudes(DType::i32, {static_cast<int64_t>(scales.size())});
     QuantizeJob job;
     job.x = input;
     job.codes = q;
@@ -77,9 +80,13 @@ TEMPLATE_TEST_CASE("scales and codes are Qwix's, bit for bit", "[kernels][quanti
     job.magnitudes = magnitudes;
     job.law = reference_law(G::bound);
     const bool fixed = method.starts_with("fixed");
-    job.scale_along = fixed || axes.empty() ? Along::tensor : axes.front() == 0 && stored.shape.size() == 2 ? Along::row : Along::column;
-    if (fixed) job.fixed_scale = std::stof(method.substr(method.rfind(',') + 1)) / G::bound;
-    else if (method.find(',') != std::string::npos) job.law.factor = std::stof(method.substr(7));
+    job.scale_along = fixed || axes.empty()                           ? Along::tensor
+                      : axes.front() == 0 && stored.shape.size() == 2 ? Along::row
+                                                                      : Along::column;
+    if (fixed)
+      job.fixed_scale = std::stof(method.substr(method.rfind(',') + 1)) / G::bound;
+    else if (method.find(',') != std::string::npos)
+      job.law.factor = std::stof(method.substr(7));
     REQUIRE(stored.shape.size() == 2);
     quantize<TestType>(Exec{}, job);
 
@@ -87,7 +94,8 @@ TEMPLATE_TEST_CASE("scales and codes are Qwix's, bit for bit", "[kernels][quanti
     const auto got = q.integers();
     for (int64_t r = 0; r < rows; ++r) {
       if (!finite_row(x, r, cols)) continue;
-      if (job.scale_along == Along::row) CHECK(got_scales[static_cast<std::size_t>(r)] == scales[static_cast<std::size_t>(r)]);
+      if (job.scale_along == Along::row)
+        CHECK(got_scales[static_cast<std::size_t>(r)] == scales[static_cast<std::size_t>(r)]);
       int wrong = 0;
       for (int64_t c = 0; c < cols; ++c) {
         const auto i = static_cast<std::size_t>(r * cols + c);

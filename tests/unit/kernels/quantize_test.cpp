@@ -1,7 +1,7 @@
+#include "reference/quantize.hpp"
 #include "kernels/quantize_kernel.hpp"
 #include "numerics/float.hpp"
 #include "numerics/int.hpp"
-#include "reference/quantize.hpp"
 #include "support/device_buffer.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -78,10 +78,12 @@ struct Run {
     host.groups = static_cast<int64_t>(bounds.size()) - 1;
     host.group_of_row.assign(static_cast<std::size_t>(host.rows), -1);
     for (std::size_t g = 0; g + 1 < bounds.size(); ++g)
-      for (int r = bounds[g]; r < bounds[g + 1]; ++r) host.group_of_row[static_cast<std::size_t>(r)] = static_cast<int64_t>(g);
+      for (int r = bounds[g]; r < bounds[g + 1]; ++r)
+        host.group_of_row[static_cast<std::size_t>(r)] = static_cast<int64_t>(g);
   }
 
-  /// Every scale within one unit in the last place, every code the nearest to v/s (a tie may fall either way: v·(1/s) is rounded).
+  /// Every scale within one unit in the last place, every code the nearest to v/s (a tie may fall either way: v·(1/s)
+  /// is rounded).
   int mistakes(ref::ScaleIndex index) const {
     const auto m = ref::magnitudes(host, index, scale.view().numel());
     const auto scales = scale.floats();
@@ -118,7 +120,8 @@ ref::QuantizeCase matrix(int64_t rows, int64_t cols, uint64_t seed) {
   q.cols = cols;
   q.x = noise(rows * cols, seed);
   for (int64_t r = 0; r < rows; ++r)  // rows and columns of very different size
-    for (int64_t c = 0; c < cols; ++c) q.x[static_cast<std::size_t>(r * cols + c)] *= std::ldexp(1.0, static_cast<int>((r * 7 + c * 3) % 23) - 11);
+    for (int64_t c = 0; c < cols; ++c)
+      q.x[static_cast<std::size_t>(r * cols + c)] *= std::ldexp(1.0, static_cast<int>((r * 7 + c * 3) % 23) - 11);
   return q;
 }
 
@@ -126,7 +129,8 @@ const int64_t shapes[][2] = {{1, 1}, {3, 5}, {17, 64}, {33, 257}, {64, 300}, {13
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("rows, columns and whole tensors are quantized to the nearest code", "[kernels][quantize]", Int<8>, E4M3fn, E5M2) {
+TEMPLATE_TEST_CASE("rows, columns and whole tensors are quantized to the nearest code", "[kernels][quantize]", Int<8>,
+                   E4M3fn, E5M2) {
   for (const auto& [rows, cols] : shapes) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       ref::QuantizeCase q = matrix(rows, cols, 11);
@@ -144,7 +148,8 @@ TEMPLATE_TEST_CASE("rows, columns and whole tensors are quantized to the nearest
   }
 }
 
-TEMPLATE_TEST_CASE("both gradients come from one tensor: by row of g·s_w, by column of g·s_x", "[kernels][quantize]", Int<8>, E5M2) {
+TEMPLATE_TEST_CASE("both gradients come from one tensor: by row of g·s_w, by column of g·s_x", "[kernels][quantize]",
+                   Int<8>, E5M2) {
   for (const auto& [rows, cols] : shapes) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
       INFO(rows << " x " << cols << " " << name_of(dtype));
@@ -157,7 +162,8 @@ TEMPLATE_TEST_CASE("both gradients come from one tensor: by row of g·s_w, by co
       CHECK(input.mistakes(ref::by_row) == 0);
       CHECK(weight.mistakes(ref::by_column) == 0);
 
-      Run<TestType> input_alone(dtype, with_weights, Along::row, rows), weight_alone(dtype, with_rows, Along::column, cols);
+      Run<TestType> input_alone(dtype, with_weights, Along::row, rows),
+          weight_alone(dtype, with_rows, Along::column, cols);
       quantize<TestType>(exec(), input_alone.job);
       quantize<TestType>(exec(), weight_alone.job);
       CHECK(input.codes.integers() == input_alone.codes.integers());
@@ -168,14 +174,16 @@ TEMPLATE_TEST_CASE("both gradients come from one tensor: by row of g·s_w, by co
   }
 }
 
-TEST_CASE("groups of rows have their own column scales and factors, empty groups and rows of none included", "[kernels][quantize]") {
+TEST_CASE("groups of rows have their own column scales and factors, empty groups and rows of none included",
+          "[kernels][quantize]") {
   const std::vector<int> bounds{0, 0, 5, 5, 40, 41, 70, 70};  // 7 groups, of 77 rows the last 7 belong to none
   const int64_t rows = 77, cols = 300, groups = 7;
   ref::QuantizeCase g = matrix(rows, cols, 21), with_weights = g, with_rows = g;
   with_weights.column_factor = noise(groups * cols, 22);
   with_weights.groups = groups;
   with_rows.row_factor = noise(rows, 23);
-  Run<Int<8>> input(DType::f32, with_weights, Along::row, rows), weight(DType::f32, with_rows, Along::column, groups * cols);
+  Run<Int<8>> input(DType::f32, with_weights, Along::row, rows),
+      weight(DType::f32, with_rows, Along::column, groups * cols);
   weight.job.x = input.job.x;
   input.set_groups(bounds);
   weight.set_groups(bounds);
@@ -208,7 +216,8 @@ TEST_CASE("an outlier is found wherever it stands", "[kernels][quantize]") {
       ref::QuantizeCase q{rows, cols, noise(rows * cols, 31), {}, {}, {}, 1};
       q.x[static_cast<std::size_t>(row * cols + at)] = outlier;
       const float expected = static_cast<float>(1e4) / 127.0f;
-      Run<Int<8>> by_row(DType::f32, q, Along::row, rows), by_column(DType::f32, q, Along::column, cols), whole(DType::f32, q, Along::tensor, 1);
+      Run<Int<8>> by_row(DType::f32, q, Along::row, rows), by_column(DType::f32, q, Along::column, cols),
+          whole(DType::f32, q, Along::tensor, 1);
       Run<Int<8>> pair_rows(DType::f32, q, Along::row, rows), pair_columns(DType::f32, q, Along::column, cols);
       pair_columns.job.x = pair_rows.job.x;
       quantize<Int<8>>(exec(), by_row.job);
@@ -249,7 +258,8 @@ TEST_CASE("zero rows give scale 1 and zero codes", "[kernels][quantize]") {  // 
   }
 }
 
-TEST_CASE("tiny gradients live, the smallest and the largest floats have finite scales that are not zero", "[kernels][quantize]") {
+TEST_CASE("tiny gradients live, the smallest and the largest floats have finite scales that are not zero",
+          "[kernels][quantize]") {
   const std::vector<double> sizes{1e-10, 1e-20, 1e-30, 1e-37, 1.4e-45, 3.4028234e38, 1e-44};
   ref::QuantizeCase q{static_cast<int64_t>(sizes.size()), 3, {}, {}, {}, {}, 1};
   for (const double s : sizes) q.x.insert(q.x.end(), {s, -s / 2, 0.0});
@@ -268,7 +278,8 @@ TEST_CASE("tiny gradients live, the smallest and the largest floats have finite 
   }
   CHECK(scale[0] == static_cast<float>(1e-10) / 57344.0f);
 
-  Run<Int<8>> factor(DType::f32, q, Along::row, q.rows);  // a factor above 1 must not make the scale of a huge row infinite
+  Run<Int<8>> factor(DType::f32, q, Along::row,
+                     q.rows);  // a factor above 1 must not make the scale of a huge row infinite
   factor.job.law.factor = 1e6f;
   quantize<Int<8>>(exec(), factor.job);
   for (const float s : factor.scale.floats()) CHECK(std::isfinite(s));
@@ -280,7 +291,8 @@ TEST_CASE("NaN and infinity poison their scale, others are untouched", "[kernels
     for (const int64_t at : {0, 9, 40, 76}) {
       ref::QuantizeCase q{4, 77, noise(4 * 77, 41), {}, {}, {}, 1};
       q.x[static_cast<std::size_t>(2 * 77 + at)] = bad;
-      Run<Int<8>> by_row(DType::f32, q, Along::row, 4), by_column(DType::f32, q, Along::column, 77), whole(DType::bf16, q, Along::tensor, 1);
+      Run<Int<8>> by_row(DType::f32, q, Along::row, 4), by_column(DType::f32, q, Along::column, 77),
+          whole(DType::bf16, q, Along::tensor, 1);
       Run<Int<8>> fixed(DType::f32, q, Along::tensor, 1), clean(DType::f32, q, Along::tensor, 1);
       quantize<Int<8>>(exec(), by_row.job);
       quantize<Int<8>>(exec(), by_column.job);
@@ -344,7 +356,12 @@ TEST_CASE("a job whose tensors do not fit is refused", "[kernels][quantize]") {
   refused([](auto& run) { run.job.fixed_scale = 1.0f; });
   refused([](auto& run) { run.job.uniform_group = 4; });
   refused([](auto& run) { run.job.magnitudes = {}; }, Along::column, 8);
-  refused([](auto& run) { run.job.multiplier = run.job.scale; run.job.multiplier_along = Along::column; }, Along::column, 8);
+  refused(
+      [](auto& run) {
+        run.job.multiplier = run.job.scale;
+        run.job.multiplier_along = Along::column;
+      },
+      Along::column, 8);
   refused([](auto& run) { run.job.clip = run.job.scale.slice_rows(0, 2); });
 }
 

@@ -1,5 +1,5 @@
-// Every code, every midpoint between two codes, one unit in the last place around each midpoint, overflow, infinities, zeros and
-// subnormals, as the reference library converts them (tests/reference/data/qwix_convert.safetensors).
+// Every code, every midpoint between two codes, one unit in the last place around each midpoint, overflow, infinities,
+// zeros and subnormals, as the reference library converts them (tests/reference/data/qwix_convert.safetensors).
 #include "data/safetensors.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/float.hpp"
@@ -17,9 +17,11 @@ using enum FloatVariant;
 
 template <class F>
 const char* golden_name();
-#define KVANT_GOLDEN(type, text) \
-  template <>                    \
-  const char* golden_name<type>() { return text; }
+#define KVANT_GOLDEN(type, text)    \
+  template <>                       \
+  const char* golden_name<type>() { \
+    return text;                    \
+  }
 using E4M3 = Float<4, 3, ieee>;
 using E3M4 = Float<3, 4, ieee>;
 using E2M1 = Float<2, 1, finite>;
@@ -69,14 +71,16 @@ int wrong_codes(const char* values, const char* codes) {
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("codes are the reference's for every code and midpoint", "[numerics]", E4M3fn, E5M2, E4M3, E3M4, E2M1, E4M3fnuz, E5M2fnuz,
-                   E4M3b11fnuz, Int<2>, Int<3>, Int<4>, Int<5>, Int<6>, Int<7>, Int<8>, Int<16>) {
+TEMPLATE_TEST_CASE("codes are the reference's for every code and midpoint", "[numerics]", E4M3fn, E5M2, E4M3, E3M4,
+                   E2M1, E4M3fnuz, E5M2fnuz, E4M3b11fnuz, Int<2>, Int<3>, Int<4>, Int<5>, Int<6>, Int<7>, Int<8>,
+                   Int<16>) {
   STATIC_REQUIRE(NumericFormat<TestType>);
   CHECK(wrong_codes<TestType>("/x", "/code") == 0);
   CHECK(wrong_codes<TestType>("/xb", "/codeb") == 0);
 }
 
-TEMPLATE_TEST_CASE("decoded values are the reference's for every code", "[numerics]", E4M3fn, E5M2, E4M3, E3M4, E2M1, E4M3fnuz, E5M2fnuz, E4M3b11fnuz) {
+TEMPLATE_TEST_CASE("decoded values are the reference's for every code", "[numerics]", E4M3fn, E5M2, E4M3, E3M4, E2M1,
+                   E4M3fnuz, E5M2fnuz, E4M3b11fnuz) {
   const auto decode = golden().read_floats(std::string(golden_name<TestType>()) + "/decode");
   REQUIRE(decode.size() == std::size_t{1} << TestType::code_bits);
   for (std::size_t code = 0; code < decode.size(); ++code) {
@@ -91,7 +95,8 @@ TEMPLATE_TEST_CASE("decoded values are the reference's for every code", "[numeri
   }
 }
 
-TEMPLATE_TEST_CASE("NaN is the format's NaN of that sign, and integers have 0 for it", "[numerics]", E4M3fn, E5M2, E4M3, E3M4, E4M3fnuz, E5M2fnuz, E4M3b11fnuz) {
+TEMPLATE_TEST_CASE("NaN is the format's NaN of that sign, and integers have 0 for it", "[numerics]", E4M3fn, E5M2, E4M3,
+                   E3M4, E4M3fnuz, E5M2fnuz, E4M3b11fnuz) {
   const float quiet = float_of(0x7fc00000u);
   CHECK(std::isnan(TestType::decode(TestType::encode(quiet))));
   CHECK(std::isnan(TestType::decode(TestType::encode(-quiet))));

@@ -32,7 +32,8 @@ TEST_CASE("overflow: rounded first, then the declared mode", "[numerics]") {  //
 
 TEST_CASE("integers saturate at both ends and round ties to even", "[numerics]") {
   const float inf = HUGE_VALF;
-  const float x[] = {1.2f, 3.5f, -127.5f, 129.0f, -1300.0f, inf, -inf, 0.5f, 1.5f, -0.5f, -2.5f, 127.5f, 126.5f, -128.4f, 3e38f};
+  const float x[] = {1.2f, 3.5f,  -127.5f, 129.0f, -1300.0f, inf,     -inf, 0.5f,
+                     1.5f, -0.5f, -2.5f,   127.5f, 126.5f,   -128.4f, 3e38f};
   const int code[] = {1, 4, -128, 127, -128, 127, -128, 0, 2, 0, -2, 127, 126, -128, 127};
   for (std::size_t i = 0; i < std::size(x); ++i) CHECK(static_cast<int>(Int<8>::encode(x[i])) == code[i]);
   for (int c = -128; c < 128; ++c) CHECK(Int<8>::encode(Int<8>::decode(static_cast<int8_t>(c))) == c);
@@ -43,7 +44,8 @@ namespace {
 /// Nearest value of a format by search over its codes in double, ties to the code whose last bit is 0.
 template <class F>
 int nearest_code(double v) {
-  const double magnitude = std::fmin(std::fabs(v), F::max_finite);  // beyond, the largest code is nearest (and double runs out of digits)
+  const double magnitude =
+      std::fmin(std::fabs(v), F::max_finite);  // beyond, the largest code is nearest (and double runs out of digits)
   int best = 0;
   double distance = HUGE_VAL;
   for (uint32_t code = 0; code <= F::largest_code; ++code) {
@@ -64,7 +66,8 @@ int wrong_of_sweep() {
     bits = bits * 1664525u + 1013904223u;
     const float v = float_of(bits);
     if (std::isfinite(v) && static_cast<int>(F::encode(v)) != nearest_code<F>(v)) ++wrong;
-    const float near = std::ldexp(static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31f, static_cast<int>(bits >> 7 & 31u) - 16);
+    const float near =
+        std::ldexp(static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31f, static_cast<int>(bits >> 7 & 31u) - 16);
     if (static_cast<int>(F::encode(near)) != nearest_code<F>(near)) ++wrong;
   }
   return wrong;
@@ -89,7 +92,8 @@ TEST_CASE("f16 agrees with the compiler's _Float16 for every code and around eve
   for (uint32_t i = 0; i < 0x7f800000u; i += 4093) {
     for (const uint32_t sign : {0u, 0x80000000u}) {
       const float v = float_of(i | sign);
-      if (F16::encode_with<Overflow::to_non_finite>(v) != __builtin_bit_cast(uint16_t, static_cast<_Float16>(v))) ++wrong;
+      if (F16::encode_with<Overflow::to_non_finite>(v) != __builtin_bit_cast(uint16_t, static_cast<_Float16>(v)))
+        ++wrong;
     }
   }
   CHECK(wrong == 0);

@@ -1,4 +1,5 @@
-// A number format becomes a working scheme: rules like fp8_full's, codes of one byte, products that agree with the reference.
+// A number format becomes a working scheme: rules like fp8_full's, codes of one byte, products that agree with the
+// reference.
 #include "quant/block_scheme.hpp"
 
 #include "base/error.hpp"
@@ -40,7 +41,8 @@ Scheme& scheme(const char* name) {
 
 template <class Format>
 reference::OperandLaw law() {
-  return {[](float v) { return static_cast<double>(Format::decode(Format::encode(v))); }, Format::max_finite, 1.0f, 0.0f, Format::max_finite};
+  return {[](float v) { return static_cast<double>(Format::decode(Format::encode(v))); }, Format::max_finite, 1.0f,
+          0.0f, Format::max_finite};
 }
 
 template <class Format>
@@ -48,7 +50,8 @@ void check_product(const char* name, const std::vector<int>& offsets) {
   const Scheme& s = scheme<Format>(name);
   const int64_t rows = 40, k = 19, n = 27, groups = offsets.empty() ? 1 : static_cast<int64_t>(offsets.size()) - 1;
   test::QuantProblem p(rows, k, n, test::types(name, name, name), offsets, DType::f32, &s);
-  p.set(test::uniform_values(rows * k, 1), test::uniform_values(groups * k * n, 2), test::uniform_values(rows * n, 3, 1e-5f));
+  p.set(test::uniform_values(rows * k, 1), test::uniform_values(groups * k * n, 2),
+        test::uniform_values(rows * n, 3, 1e-5f));
   p.forward();
   p.backward();
   reference::MatmulProblem r;
@@ -57,7 +60,8 @@ void check_product(const char* name, const std::vector<int>& offsets) {
   r.x = p.x().floats(), r.w = p.weight().floats(), r.g = p.g().floats();
   r.act = r.weight = r.grad_input = r.grad_weight = law<Format>();
   const reference::MatmulResult e = reference::quantized_matmul(r);
-  const auto close = [](const std::vector<float>& got, const std::vector<double>& expected, const std::vector<double>& size) {
+  const auto close = [](const std::vector<float>& got, const std::vector<double>& expected,
+                        const std::vector<double>& size) {
     for (std::size_t i = 0; i < got.size(); ++i)
       if (!(std::fabs(got[i] - expected[i]) <= 5e-7 * size[i] + 1e-7 * std::fabs(expected[i]))) return false;
     return true;
@@ -113,7 +117,8 @@ TEST_CASE("two schemes of one run do not read each other's formats", "[quant]") 
   settings.quantization = "test_e3m4";
   Rule rule = test::types("test_int5", "test_int5", "test_int5");
   rule.module_path = ".*/wo";
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings, {rule}), Catch::Matchers::ContainsSubstring("\"test_int5\" is not known"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings, {rule}),
+                    Catch::Matchers::ContainsSubstring("\"test_int5\" is not known"));
 }
 
 namespace {
@@ -132,5 +137,6 @@ TEST_CASE("a scheme that throws is named", "[quant]") {
   test::QuantSites sites;
   config::QuantSettings settings;
   settings.quantization = "test_thrower";
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings), Catch::Matchers::ContainsSubstring("test_thrower") && Catch::Matchers::ContainsSubstring("index 7"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings), Catch::Matchers::ContainsSubstring("test_thrower") &&
+                                                              Catch::Matchers::ContainsSubstring("index 7"));
 }

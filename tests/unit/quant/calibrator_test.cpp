@@ -1,5 +1,5 @@
-#include "base/error.hpp"
 #include "quant/calibrator.hpp"
+#include "base/error.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -7,8 +7,8 @@
 #include <string>
 
 using namespace kvant;
-using kvant::quant::parse_calibration;
 using Catch::Matchers::ContainsSubstring;
+using kvant::quant::parse_calibration;
 
 TEST_CASE("calibrations are read with their arguments", "[quant]") {
   const auto absmax = parse_calibration("absmax");
@@ -40,5 +40,6 @@ TEST_CASE("a malformed calibration is refused with what is accepted", "[quant]")
   CHECK_THROWS_WITH(parse_calibration("fixed,0,0"), ContainsSubstring("non-empty"));
   CHECK_THROWS_WITH(parse_calibration(""), ContainsSubstring("names no method"));
   CHECK_THROWS_WITH(parse_calibration("abmax"), ContainsSubstring("absmax"));
-  for (const char* text : {"absmax,1,", ",", "fixed,nan", "percentile,99", "absmax,1e99"}) CHECK_THROWS_AS(parse_calibration(text), UsageError);
+  for (const char* text : {"absmax,1,", ",", "fixed,nan", "percentile,99", "absmax,1e99"})
+    CHECK_THROWS_AS(parse_calibration(text), UsageError);
 }

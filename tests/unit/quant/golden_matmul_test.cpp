@@ -1,5 +1,5 @@
-// Recorded results of Qwix: codes, scales, outputs and both gradients of dense and grouped products in float32 (IEEE quotients;
-// integer payloads agree in every bit, fp8 sums to the order of addition).
+// Recorded results of Qwix: codes, scales, outputs and both gradients of dense and grouped products in float32 (IEEE
+// quotients; integer payloads agree in every bit, fp8 sums to the order of addition).
 #include "data/safetensors.hpp"
 #include "support/quant_problem.hpp"
 
@@ -33,7 +33,8 @@ void compare(const char* what, const std::vector<float>& got, const std::vector<
   REQUIRE(got.size() == recorded.size());
   double largest = 0, worst = 0;
   for (const float v : recorded) largest = std::fmax(largest, std::fabs(v));
-  for (std::size_t i = 0; i < got.size(); ++i) worst = std::fmax(worst, std::fabs(static_cast<double>(got[i]) - recorded[i]));
+  for (std::size_t i = 0; i < got.size(); ++i)
+    worst = std::fmax(worst, std::fabs(static_cast<double>(got[i]) - recorded[i]));
   CHECK(worst <= (exact ? 0.0 : 1e-6 * largest));
 }
 
@@ -47,7 +48,8 @@ void compare_codes(const Payload& payload, const data::SafetensorsFile& file, co
   for (std::size_t i = 0; i < scale.size(); ++i) CHECK(payload.scale.as<float>()[i] == scale[i]);
 }
 
-void run_case(const data::SafetensorsFile& file, const std::string& name, const json& entry, const quant::Rule& rule, const std::vector<int>& offsets) {
+void run_case(const data::SafetensorsFile& file, const std::string& name, const json& entry, const quant::Rule& rule,
+              const std::vector<int>& offsets) {
   INFO(name);
   const auto& lhs = file.tensor(entry.at("lhs").get<std::string>());
   const auto& rhs = file.tensor(entry.at("rhs").get<std::string>());
@@ -57,7 +59,8 @@ void run_case(const data::SafetensorsFile& file, const std::string& name, const 
   p.forward();
   p.backward();
   if constexpr (exec_is_host) compare_codes(*p.operand.find(1), file, name);
-  const bool exact_forward = rule.act_qtype == "int8" && rule.weight_qtype == "int8", exact_backward = exact_forward && rule.bwd_qtype == "int8";
+  const bool exact_forward = rule.act_qtype == "int8" && rule.weight_qtype == "int8",
+             exact_backward = exact_forward && rule.bwd_qtype == "int8";
   compare("out", p.y.floats(), file.read_floats(name + "/out"), exact_forward);
   compare("dlhs", p.dx.floats(), file.read_floats(name + "/dlhs"), exact_backward);
   compare("drhs", p.dw(), file.read_floats(name + "/drhs"), exact_backward);
@@ -68,15 +71,17 @@ void run_case(const data::SafetensorsFile& file, const std::string& name, const 
 TEST_CASE("dense products agree with Qwix", "[quant][golden]") {
   const data::SafetensorsFile file(KVANT_SOURCE_DIR "/tests/reference/data/qwix_dot_general_qt.safetensors");
   for (const char* name :
-       {"base/int8", "base/int8_e5m2", "base/fp8_full", "base/fp8", "base/fp8_e5m2", "dead/int8", "dead/fp8_full", "per_tensor/int8", "per_tensor/fp8_full",
-        "cal/fixed/fp8_full", "cal/fixed_all/fp8_full", "cal/fixed_one_arg/int8", "cal/absmax_half/int8", "cal/absmax_half/fp8_full",
-        "cal/absmax_above_one/int8", "cal/absmax_above_one/fp8_full", "cal/bwd_absmax_clip/fp8_full", "hand/int8", "hand/fp8_full"}) {
+       {"base/int8", "base/int8_e5m2", "base/fp8_full", "base/fp8", "base/fp8_e5m2", "dead/int8", "dead/fp8_full",
+        "per_tensor/int8", "per_tensor/fp8_full", "cal/fixed/fp8_full", "cal/fixed_all/fp8_full",
+        "cal/fixed_one_arg/int8", "cal/absmax_half/int8", "cal/absmax_half/fp8_full", "cal/absmax_above_one/int8",
+        "cal/absmax_above_one/fp8_full", "cal/bwd_absmax_clip/fp8_full", "hand/int8", "hand/fp8_full"}) {
     const json entry = json::parse(file.metadata(std::string("case/") + name));
     run_case(file, name, entry, rule_of(entry.at("config")), {});
   }
 }
 
-TEST_CASE("grouped products agree with Qwix: shared column scales, empty groups, rows past the last group", "[quant][golden]") {
+TEST_CASE("grouped products agree with Qwix: shared column scales, empty groups, rows past the last group",
+          "[quant][golden]") {
   const data::SafetensorsFile file(KVANT_SOURCE_DIR "/tests/reference/data/qwix_ragged_dot_qt.safetensors");
   int cases = 0;
   for (const char* types : {"w8a8g8", "fp8_full", "fp8"}) {
@@ -86,9 +91,11 @@ TEST_CASE("grouped products agree with Qwix: shared column scales, empty groups,
       ++cases;
       const json entry = json::parse(file.metadata("case/" + name));
       std::vector<int> offsets{0};
-      for (const int32_t size : file.read_integers(entry.at("group_sizes").get<std::string>())) offsets.push_back(offsets.back() + size);
+      for (const int32_t size : file.read_integers(entry.at("group_sizes").get<std::string>()))
+        offsets.push_back(offsets.back() + size);
       run_case(file, name, entry,
-               kvant::test::types(entry.at("rhs_qtype").get<std::string>(), entry.at("lhs_qtype").get<std::string>(), entry.at("grad_qtype").get<std::string>()),
+               kvant::test::types(entry.at("rhs_qtype").get<std::string>(), entry.at("lhs_qtype").get<std::string>(),
+                                  entry.at("grad_qtype").get<std::string>()),
                offsets);
     }
   }

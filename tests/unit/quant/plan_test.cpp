@@ -1,5 +1,5 @@
-#include "base/error.hpp"
 #include "quant/plan.hpp"
+#include "base/error.hpp"
 #include "support/quant_sites.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -78,7 +78,8 @@ TEST_CASE("int8_full covers experts, and MTP and logits when asked, with range 1
   CHECK_FALSE(quantized(plan, sites, mtp));
   CHECK_FALSE(quantized(plan, sites, "decoder/logits_dense"));
   CHECK_THAT(decision(plan, sites.at(mtp)).reason, ContainsSubstring("quantize_mtp is false"));
-  CHECK_THAT(decision(plan, sites.at("decoder/logits_dense")).reason, ContainsSubstring("quantize_logits_proj is false"));
+  CHECK_THAT(decision(plan, sites.at("decoder/logits_dense")).reason,
+             ContainsSubstring("quantize_logits_proj is false"));
   s.quantize_mtp = s.quantize_logits_proj = true;
   plan = Plan::resolve(sites.table, s);
   CHECK(quantized(plan, sites, mtp));
@@ -125,7 +126,8 @@ TEST_CASE("a flag that the scheme would ignore is refused", "[quant]") {
   QuantSites sites;
   config::QuantSettings s = settings("int8");
   s.act_quantization_calibration_method = "fixed,4";
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("act_quantization_calibration_method") && ContainsSubstring("int8_full"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s),
+                    ContainsSubstring("act_quantization_calibration_method") && ContainsSubstring("int8_full"));
   s = settings("int8");
   s.quantize_mtp = true;
   CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("quantize_mtp"));
@@ -147,7 +149,8 @@ TEST_CASE("the router is never caught by a catch-all unless the flag asks for it
   Plan plan = Plan::resolve(sites.table, s, {user_rule(".*", "int8")});
   CHECK_FALSE(quantized(plan, sites, gate, 0));
   CHECK_THAT(decision(plan, sites.at(gate, 0)).reason, ContainsSubstring("quantize_router_proj is false"));
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, s, {user_rule(".*/gate", "int8")}), ContainsSubstring("quantize_router_proj = true"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s, {user_rule(".*/gate", "int8")}),
+                    ContainsSubstring("quantize_router_proj = true"));
   s.quantize_router_proj = true;
   CHECK(quantized(Plan::resolve(sites.table, s), sites, gate, 0));
 }
@@ -158,15 +161,19 @@ TEST_CASE("attention stays plain under a catch-all, and a rule that names it is 
   const Plan plan = Plan::resolve(sites.table, settings("int8_full"), {user_rule(".*", "int8")});
   CHECK_FALSE(quantized(plan, sites, attention, 0, "einsum1"));
   CHECK_THAT(decision(plan, sites.at(attention, 0)).reason, ContainsSubstring("two activations"));
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings("int8_full"), {user_rule(".*attention_op", "int8")}), ContainsSubstring("never quantized"));
-  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings("int8_full"), {user_rule(".*", "int8", {"einsum"})}), ContainsSubstring("never quantized"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings("int8_full"), {user_rule(".*attention_op", "int8")}),
+                    ContainsSubstring("never quantized"));
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, settings("int8_full"), {user_rule(".*", "int8", {"einsum"})}),
+                    ContainsSubstring("never quantized"));
 }
 
-TEST_CASE("the first rule that matches wins; a rule without types leaves plain; one that does nothing is an error", "[quant]") {
+TEST_CASE("the first rule that matches wins; a rule without types leaves plain; one that does nothing is an error",
+          "[quant]") {
   QuantSites sites;
   Rule first_layer = user_rule("decoder/moe_layers/.*");
   first_layer.layers = "0";
-  const Plan plan = Plan::resolve(sites.table, settings("int8_full"), {first_layer, user_rule(".*/wo", "float8_e4m3fn")});
+  const Plan plan =
+      Plan::resolve(sites.table, settings("int8_full"), {first_layer, user_rule(".*/wo", "float8_e4m3fn")});
   CHECK_FALSE(quantized(plan, sites, shared, 0));
   CHECK(decision(plan, sites.at(shared, 1)).recipe->act.qtype == "float8_e4m3fn");
   CHECK(decision(plan, sites.at("decoder/dense_layers/mlp/wi_1", 0)).recipe->act.qtype == "int8");
@@ -186,7 +193,8 @@ TEST_CASE("the first rule that matches wins; a rule without types leaves plain; 
   CHECK_NOTHROW(Plan::resolve(sites.table, settings("int8_full"), {optional}));
 }
 
-TEST_CASE("qwix_compat gives the reference's arithmetic: its guard, half steps, scales shared by the experts", "[quant]") {
+TEST_CASE("qwix_compat gives the reference's arithmetic: its guard, half steps, scales shared by the experts",
+          "[quant]") {
   QuantSites sites;
   config::QuantSettings s = settings("int8_full");
   s.qwix_compat = "xla";
@@ -206,19 +214,22 @@ TEST_CASE("the JSON of a plan has every site, types or a reason", "[quant]") {
   REQUIRE(list.size() == sites.table.sites().size());
   double share = 0;
   for (const auto& site : list) {
-    for (const char* key : {"path", "op", "layer", "rule", "weight", "act", "grad_input", "grad_weight", "reason"}) REQUIRE(site.contains(key));
+    for (const char* key : {"path", "op", "layer", "rule", "weight", "act", "grad_input", "grad_weight", "reason"})
+      REQUIRE(site.contains(key));
     share += site.at("flops_share").get<double>();
     if (site.at("weight").is_null()) {
       CHECK_FALSE(site.at("reason").get<std::string>().empty());
       CHECK(site.at("act").is_null());
     } else {
       for (const char* key : {"weight", "act", "grad_input", "grad_weight"})
-        for (const char* field : {"qtype", "calibration", "granularity"}) CHECK_FALSE(site.at(key).at(field).get<std::string>().empty());
+        for (const char* field : {"qtype", "calibration", "granularity"})
+          CHECK_FALSE(site.at(key).at(field).get<std::string>().empty());
       CHECK(site.at("grad_weight").at("qtype") == "float8_e5m2");
     }
   }
   CHECK(std::abs(share - 1) < 1e-9);
   const std::string table = plan.table();
-  CHECK_THAT(table, ContainsSubstring("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate") && ContainsSubstring("0-1") &&
-                        ContainsSubstring("w float8_e4m3fn absmax/expert_column") && ContainsSubstring("Forward GEMM FLOPs: "));
+  CHECK_THAT(table, ContainsSubstring("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate") &&
+                        ContainsSubstring("0-1") && ContainsSubstring("w float8_e4m3fn absmax/expert_column") &&
+                        ContainsSubstring("Forward GEMM FLOPs: "));
 }

@@ -14,9 +14,9 @@
 namespace {
 
 using namespace kvant;
+using kvant::test::integer_values;
 using kvant::test::QuantProblem;
 using kvant::test::types;
-using kvant::test::integer_values;
 using kvant::test::uniform_values;
 namespace ref = kvant::reference;
 
@@ -41,7 +41,8 @@ ref::MatmulProblem reference_of(const QuantProblem& p, const quant::Rule& rule, 
 }
 
 /// Largest error in units of Σ|a||b|, plus a half unit in the last place of the result's type.
-double error(const std::vector<float>& got, const std::vector<double>& expected, const std::vector<double>& size, double rounding) {
+double error(const std::vector<float>& got, const std::vector<double>& expected, const std::vector<double>& size,
+             double rounding) {
   REQUIRE(got.size() == expected.size());
   double worst = 0;
   for (std::size_t i = 0; i < got.size(); ++i) {
@@ -62,14 +63,16 @@ void check_all(QuantProblem& p, const ref::MatmulProblem& r, double rounding) {
   CHECK(error(p.dw(), e.dw, e.dw_size, 0) < 5e-7);
 }
 
-const std::vector<std::string> formats[] = {{"int8", "int8", "int8"}, {"float8_e4m3fn", "float8_e4m3fn", "float8_e5m2"}, {"int8", "int8", "float8_e5m2"}};
+const std::vector<std::string> formats[] = {
+    {"int8", "int8", "int8"}, {"float8_e4m3fn", "float8_e4m3fn", "float8_e5m2"}, {"int8", "int8", "float8_e5m2"}};
 
 }  // namespace
 
 TEST_CASE("a dense product, forward and both arms, is the reference's", "[quant]") {
   for (const auto& f : formats) {
     for (const DType dtype : {DType::f32, DType::bf16}) {
-      for (const auto& [rows, k, n] : {std::tuple<int64_t, int64_t, int64_t>{17, 23, 9}, {64, 48, 80}, {1, 5, 3}, {33, 130, 65}}) {
+      for (const auto& [rows, k, n] :
+           {std::tuple<int64_t, int64_t, int64_t>{17, 23, 9}, {64, 48, 80}, {1, 5, 3}, {33, 130, 65}}) {
         INFO(f[0] << " " << f[2] << " " << name_of(dtype) << " " << rows << " " << k << " " << n);
         const auto rule = types(f[0], f[1], f[2]);
         QuantProblem p(rows, k, n, rule, {}, dtype);
@@ -80,7 +83,8 @@ TEST_CASE("a dense product, forward and both arms, is the reference's", "[quant]
   }
 }
 
-TEST_CASE("a grouped product has scales for each expert; experts without rows and rows without expert are legal", "[quant]") {  // report D11
+TEST_CASE("a grouped product has scales for each expert; experts without rows and rows without expert are legal",
+          "[quant]") {  // report D11
   const std::vector<int> offsets{0, 0, 11, 12, 40, 40};
   const int64_t rows = 45, k = 24, n = 37, groups = 5;
   for (const auto& f : formats) {
@@ -88,7 +92,8 @@ TEST_CASE("a grouped product has scales for each expert; experts without rows an
     const auto rule = types(f[0], f[1], f[2]);
     QuantProblem p(rows, k, n, rule, offsets);
     std::vector<float> w = uniform_values(groups * k * n, 5);
-    for (std::size_t i = 0; i < w.size(); ++i) w[i] *= std::ldexp(1.0f, static_cast<int>(i / static_cast<std::size_t>(k * n)) * 3);  // experts differ in size
+    for (std::size_t i = 0; i < w.size(); ++i)
+      w[i] *= std::ldexp(1.0f, static_cast<int>(i / static_cast<std::size_t>(k * n)) * 3);  // experts differ in size
     p.set(uniform_values(rows * k, 4), w, uniform_values(rows * n, 6, 1e-6f));
     check_all(p, reference_of(p, rule, offsets), 0x1p-23);
     const auto dw = p.dw();
@@ -131,7 +136,8 @@ TEST_CASE("integers are multiplied exactly", "[quant]") {
   const int64_t rows = 40, k = 33, n = 21;
   const auto rule = types("int8", "int8", "int8");
   QuantProblem p(rows, k, n, rule);
-  std::vector<float> x = integer_values(rows * k, 1, 15), w = integer_values(k * n, 2, 15), g = integer_values(rows * n, 3, 15);
+  std::vector<float> x = integer_values(rows * k, 1, 15), w = integer_values(k * n, 2, 15),
+                     g = integer_values(rows * n, 3, 15);
   for (int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * k + r % k)] = r % 2 ? 127.0f : -127.0f;
   for (int64_t j = 0; j < n; ++j) w[static_cast<std::size_t>(j % k * n + j)] = 127.0f;
   for (int64_t r = 0; r < rows; ++r) g[static_cast<std::size_t>(r * n + r % n)] = -127.0f;
@@ -142,34 +148,40 @@ TEST_CASE("integers are multiplied exactly", "[quant]") {
   for (int64_t r = 0; r < rows; ++r) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
-      for (int64_t i = 0; i < k; ++i) sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(i * n + j)];
+      for (int64_t i = 0; i < k; ++i)
+        sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(i * n + j)];
       REQUIRE(y[static_cast<std::size_t>(r * n + j)] == sum);
     }
     for (int64_t i = 0; i < k; ++i) {
       double sum = 0;
-      for (int64_t j = 0; j < n; ++j) sum += static_cast<double>(g[static_cast<std::size_t>(r * n + j)]) * w[static_cast<std::size_t>(i * n + j)];
+      for (int64_t j = 0; j < n; ++j)
+        sum += static_cast<double>(g[static_cast<std::size_t>(r * n + j)]) * w[static_cast<std::size_t>(i * n + j)];
       REQUIRE(dx[static_cast<std::size_t>(r * k + i)] == sum);
     }
   }
   for (int64_t i = 0; i < k; ++i) {
     for (int64_t j = 0; j < n; ++j) {
       double sum = 0;
-      for (int64_t r = 0; r < rows; ++r) sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * g[static_cast<std::size_t>(r * n + j)];
+      for (int64_t r = 0; r < rows; ++r)
+        sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * g[static_cast<std::size_t>(r * n + j)];
       REQUIRE(dw[static_cast<std::size_t>(i * n + j)] == sum);
     }
   }
 }
 
-TEST_CASE("the two arms quantize two different tensors, with the residual's scale folded in first", "[quant]") {  // reference trap 1
-  // Weight columns and token rows of very different size: a gradient that is quantized once, before the scales are folded in, loses
-  // the small ones, which the folded ones keep.
+TEST_CASE("the two arms quantize two different tensors, with the residual's scale folded in first",
+          "[quant]") {  // reference trap 1
+  // Weight columns and token rows of very different size: a gradient that is quantized once, before the scales are
+  // folded in, loses the small ones, which the folded ones keep.
   const int64_t rows = 8, k = 16, n = 16;
   const auto rule = types("int8", "int8", "int8");
   QuantProblem p(rows, k, n, rule);
   std::vector<float> x = uniform_values(rows * k, 1), w = uniform_values(k * n, 2), g = uniform_values(rows * n, 3);
   for (int64_t i = 0; i < k * n; ++i) w[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, static_cast<int>(i % n));
-  for (int64_t i = 0; i < rows * k; ++i) x[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, static_cast<int>(i / k) * 2);
-  for (int64_t i = 0; i < rows * n; ++i) g[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, -static_cast<int>(i % n) - 2 * static_cast<int>(i / n));
+  for (int64_t i = 0; i < rows * k; ++i)
+    x[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, static_cast<int>(i / k) * 2);
+  for (int64_t i = 0; i < rows * n; ++i)
+    g[static_cast<std::size_t>(i)] *= std::ldexp(1.0f, -static_cast<int>(i % n) - 2 * static_cast<int>(i / n));
   p.set(x, w, g);
   check_all(p, reference_of(p, rule), 0x1p-23);
   double worst = 0;  // against the unquantized gradient
@@ -178,7 +190,8 @@ TEST_CASE("the two arms quantize two different tensors, with the residual's scal
     for (int64_t i = 0; i < k; ++i) {
       double exact = 0, size = 0;
       for (int64_t j = 0; j < n; ++j) {
-        const double term = static_cast<double>(g[static_cast<std::size_t>(r * n + j)]) * w[static_cast<std::size_t>(i * n + j)];
+        const double term =
+            static_cast<double>(g[static_cast<std::size_t>(r * n + j)]) * w[static_cast<std::size_t>(i * n + j)];
         exact += term;
         size += std::fabs(term);
       }
@@ -209,7 +222,8 @@ TEST_CASE("values beyond the largest code saturate, they never become NaN", "[qu
   CHECK(p.y.floats() == std::vector<float>{200704, 200704, -200704, -200704, 224, 224});
 }
 
-TEST_CASE("a constant range masks the gradients of a dense product, not of an expert's", "[quant]") {  // reference trap 8
+TEST_CASE("a constant range masks the gradients of a dense product, not of an expert's",
+          "[quant]") {  // reference trap 8
   for (const bool grouped : {false, true}) {
     const std::vector<int> offsets = grouped ? std::vector<int>{0, 30} : std::vector<int>{};
     auto rule = types("float8_e4m3fn", "float8_e4m3fn", "float8_e5m2");
@@ -258,14 +272,16 @@ TEST_CASE("results accumulate where the caller says so, and dx may be left out",
     twice.forward(Write::accumulate);
     twice.backward(Write::accumulate);
     twice.backward(Write::accumulate, false);
-    const auto y = once.y.floats(), dx = once.dx.floats(), dw = once.dw(), y2 = twice.y.floats(), dx2 = twice.dx.floats(), dw2 = twice.dw();
+    const auto y = once.y.floats(), dx = once.dx.floats(), dw = once.dw(), y2 = twice.y.floats(),
+               dx2 = twice.dx.floats(), dw2 = twice.dw();
     for (std::size_t i = 0; i < y.size(); ++i) CHECK(y2[i] == 1.0f + y[i]);
     for (std::size_t i = 0; i < dx.size(); ++i) CHECK(dx2[i] == 2.0f + dx[i]);
     for (std::size_t i = 0; i < dw.size(); ++i) CHECK(dw2[i] == dw[i] + dw[i]);
   }
 }
 
-TEST_CASE("the weight is quantized once per value: micro-batches agree bit for bit, a new value is seen at once", "[quant]") {  // report D08
+TEST_CASE("the weight is quantized once per value: micro-batches agree bit for bit, a new value is seen at once",
+          "[quant]") {  // report D08
   const auto rule = types("int8", "int8", "int8");
   QuantProblem p(16, 12, 10, rule);
   p.set(uniform_values(192, 1), uniform_values(120, 2), uniform_values(160, 3));
@@ -293,7 +309,8 @@ TEST_CASE("the weight is quantized once per value: micro-batches agree bit for b
 TEST_CASE("an evaluation before the first step leaves out what backward needs, and the step then has it", "[quant]") {
   const auto rule = types("int8", "int8", "int8");
   QuantProblem p(16, 12, 10, rule), straight(16, 12, 10, rule);
-  for (QuantProblem* q : {&p, &straight}) q->set(uniform_values(192, 1), uniform_values(120, 2), uniform_values(160, 3));
+  for (QuantProblem* q : {&p, &straight})
+    q->set(uniform_values(192, 1), uniform_values(120, 2), uniform_values(160, 3));
   p.forward(Write::overwrite, Phase::eval);
   const auto evaluated = p.y.floats();
   const auto after_eval = p.state.used();
@@ -325,7 +342,8 @@ TEST_CASE("sites with one activation recipe share a payload", "[quant]") {
   b.exec.space.fence();
   CHECK(b.y.floats() == alone);
   const Operand unprepared(a.x().view());
-  CHECK_THROWS_WITH(b.site.op_ref().forward(other, unprepared, {}, b.y, Write::overwrite), Catch::Matchers::ContainsSubstring("not prepared"));
+  CHECK_THROWS_WITH(b.site.op_ref().forward(other, unprepared, {}, b.y, Write::overwrite),
+                    Catch::Matchers::ContainsSubstring("not prepared"));
 }
 
 TEST_CASE("the arithmetic of an arm is integer only where both operands are", "[quant]") {

@@ -11,8 +11,8 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-bool matches(const std::string& pattern, const char* path, const char* op = "dot_general", int layer = -1, const std::string& layers = {},
-             std::vector<std::string> ops = {}) {
+bool matches(const std::string& pattern, const char* path, const char* op = "dot_general", int layer = -1,
+             const std::string& layers = {}, std::vector<std::string> ops = {}) {
   Rule rule;
   rule.module_path = pattern;
   rule.layers = layers;
@@ -28,7 +28,8 @@ TEST_CASE("a path is matched as a whole", "[quant]") {
   CHECK(matches("decoder/.*layers.*", "decoder/dense_layers/mlp/wi_0"));
   CHECK_FALSE(matches("decoder/.*layers.*", "decoder/logits_dense"));
   CHECK_FALSE(matches("decoder/.*layers.*", "mtp_block/mtp_layer_1/mtp_1_transformer_layer/self_attention/wkv_b"));
-  CHECK(matches("(decoder/.*layers.*|mtp_block/.*)", "mtp_block/mtp_layer_1/mtp_1_transformer_layer/self_attention/wkv_b"));
+  CHECK(matches("(decoder/.*layers.*|mtp_block/.*)",
+                "mtp_block/mtp_layer_1/mtp_1_transformer_layer/self_attention/wkv_b"));
   CHECK_FALSE(matches("decoder", "decoder/logits_dense"));
   CHECK_FALSE(matches("logits_dense", "decoder/logits_dense"));
   CHECK(matches(".*/gate$", "decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate"));
@@ -50,12 +51,14 @@ TEST_CASE("op names and layers narrow a rule", "[quant]") {
 }
 
 TEST_CASE("what is no expression or list of layers is refused with its place", "[quant]") {
-  CHECK_THROWS_WITH(matches("decoder/(", "x"), ContainsSubstring("a test") && ContainsSubstring("decoder/(") && ContainsSubstring("character"));
+  CHECK_THROWS_WITH(matches("decoder/(", "x"),
+                    ContainsSubstring("a test") && ContainsSubstring("decoder/(") && ContainsSubstring("character"));
   CHECK_THROWS_WITH(matches(".*", "x", "gmm", 0, "2-"), ContainsSubstring("layers = \"2-\""));
   CHECK_THROWS_WITH(matches(".*", "x", "gmm", 0, "5-2"), ContainsSubstring("5-2 is empty"));
   CHECK_THROWS_WITH(matches(".*", "x", "gmm", 0, "1,"), ContainsSubstring("layers = \"1,\""));
   CHECK_THROWS_WITH(matches(".*", "x", "gmm", 0, "-3"), ContainsSubstring("2-5,7"));
   CHECK_THROWS_WITH(matches(".*", "x", "gmm", 0, "99999999999"), ContainsSubstring("99999999999"));
   CHECK_THROWS_AS(matches(".*", "x", "gmm", 0, "a"), UsageError);
-  CHECK_THROWS_WITH(matches("(a|aa)+c?", std::string(60, 'a').append("b").c_str()), ContainsSubstring("cannot be matched"));
+  CHECK_THROWS_WITH(matches("(a|aa)+c?", std::string(60, 'a').append("b").c_str()),
+                    ContainsSubstring("cannot be matched"));
 }
