@@ -1,6 +1,7 @@
 // kvant bench step: one training step, timed. Alone it alternates between the plain model and the same model under the
 // configuration's scheme and prints their ratio; with --serve it answers another program that alternates between peers.
 #include "app/bench.hpp"
+#include "app/kernel_profile.hpp"
 #include "app/peer_model.hpp"
 #include "base/error.hpp"
 #include "kernels/isa/isa.hpp"
@@ -25,7 +26,7 @@ namespace {
 struct Arguments {
   ConfigArguments config;
   std::string parameters;
-  bool serve = false;
+  bool serve = false, profile = false;
   int warmup = 2, rounds = 9, threads = 0;
 };
 
@@ -98,6 +99,13 @@ void line(const char* name, const Stepper& s, const std::vector<double>& seconds
              static_cast<double>(s.tokens()) / median, s.at_peak() / median, quantile(ratio, 0.5), quantile(ratio, 0.1), quantile(ratio, 0.9), s.loss());
 }
 
+void profile(const char* name, Stepper& stepper, int steps) {
+  const KernelProfile kernels;
+  double seconds = 0;
+  for (int i = 0; i < steps; ++i) seconds += stepper.step();
+  fmt::print("\n{}: {:.1f} ms/step, kernels by time\n{}", name, 1e3 * seconds / steps, kernels.table(steps, seconds));
+}
+
 int run(const Arguments& arguments) {
   train::Runtime runtime(arguments.threads);
   config::Document document = config::Document::read(arguments.config.file, arguments.config.overrides);
@@ -129,6 +137,10 @@ int run(const Arguments& arguments) {
   }
   line("plain", plain, a, ones);
   if (quantized) line(settings.quant.quantization.c_str(), stepper, b, ratio);
+  if (arguments.profile) {
+    profile("plain", plain, 3);
+    if (quantized) profile(settings.quant.quantization.c_str(), stepper, 3);
+  }
   fmt::print("peak memory of the process {:.0f} MiB\n", peak_mib());
   return 0;
 }
@@ -141,6 +153,7 @@ void add_bench_step(CLI::App& bench, Context& context) {
   add_config_arguments(*command, arguments->config);
   command->add_option("--load-init", arguments->parameters, "initial parameters from a .npz file (PyTorch names)");
   command->add_flag("--serve", arguments->serve, "answer `run N` lines on stdin, to be alternated with other programs");
+  command->add_flag("--profile", arguments->profile, "print where the time goes, kernel by kernel");
   command->add_option("--warmup", arguments->warmup, "steps before the first timed one")->check(CLI::Range(1, 1000));
   command->add_option("--rounds", arguments->rounds, "timed steps of each")->check(CLI::Range(1, 100000));
   command->add_option("--threads", arguments->threads, "threads (0: OMP_NUM_THREADS, or the machine's)")->check(CLI::Range(0, 1024));

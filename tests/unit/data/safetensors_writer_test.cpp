@@ -15,7 +15,7 @@ namespace {
 kvant::data::TensorToWrite floats(const std::string& name, const std::vector<float>& values) {
   return {name, kvant::DType::f32, {static_cast<int64_t>(values.size())}, [values](std::vector<char>& bytes) {
             bytes.resize(values.size() * 4);
-            std::memcpy(bytes.data(), values.data(), bytes.size());
+            if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
           }};
 }
 
