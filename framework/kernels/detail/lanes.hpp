@@ -67,7 +67,7 @@ KOKKOS_FORCEINLINE_FUNCTION float magnitude_of_key(int32_t key) { return float_o
 KOKKOS_FORCEINLINE_FUNCTION int32_t order_key(float x) {
   const auto bits = static_cast<int32_t>(bits_of(x));
   const int32_t ordered = bits ^ ((bits >> 31) & 0x7fffffff);
-  return (bits & 0x7fffffff) > 0x7f800000 ? 0x7fffffff : ordered;
+  return static_cast<int32_t>(select(is_nan_bits(magnitude_bits(x)), 0x7fffffffu, static_cast<uint32_t>(ordered)));
 }
 KOKKOS_FORCEINLINE_FUNCTION float value_of_order_key(int32_t key) {
   return float_of(static_cast<uint32_t>(key ^ ((key >> 31) & 0x7fffffff)));
