@@ -9,8 +9,8 @@ using namespace detail;
 
 namespace {
 
-KOKKOS_INLINE_FUNCTION void adamw_piece(float* p, float* g, float* m, float* v, AdamwHyper h, float factor, bool clear, long begin,
-                                        long end) {
+KOKKOS_INLINE_FUNCTION void adamw_piece(float* p, float* g, float* m, float* v, AdamwHyper h, float factor, bool clear,
+                                        long begin, long end) {
   const float keep1 = 1.0f - h.b1, keep2 = 1.0f - h.b2;
   const float inverse1 = 1.0f / h.bias_correction1, inverse2 = 1.0f / h.bias_correction2;
   const float b1 = h.b1, b2 = h.b2, eps = h.eps, eps_root = h.eps_root, lr = h.lr, decay = h.weight_decay;
@@ -28,7 +28,8 @@ KOKKOS_INLINE_FUNCTION void adamw_piece(float* p, float* g, float* m, float* v, 
     for (long i = begin; i < end; ++i) g[i] = 0.0f;
 }
 
-void adamw_pieces(const Exec& exec, float* p, float* g, float* m, float* v, AdamwHyper h, const float* factor, bool clear, Pieces pieces) {
+void adamw_pieces(const Exec& exec, float* p, float* g, float* m, float* v, AdamwHyper h, const float* factor,
+                  bool clear, Pieces pieces) {
   Kokkos::parallel_for(
       "kvant::adamw", Range(exec.space, 0, pieces.count()), KOKKOS_LAMBDA(const long i) {
         const Piece piece = pieces[i];
@@ -38,8 +39,8 @@ void adamw_pieces(const Exec& exec, float* p, float* g, float* m, float* v, Adam
 
 }  // namespace
 
-void adamw_step(const Exec& exec, TensorView p, TensorView g, TensorView m, TensorView v, const AdamwHyper& hyper, TensorView grad_factor,
-                bool clear_gradient) {
+void adamw_step(const Exec& exec, TensorView p, TensorView g, TensorView m, TensorView v, const AdamwHyper& hyper,
+                TensorView grad_factor, bool clear_gradient) {
   constexpr auto kernel = "adamw_step";
   const int64_t n = p.numel();
   require_vector(p, DType::f32, n, kernel, "p");
@@ -47,10 +48,11 @@ void adamw_step(const Exec& exec, TensorView p, TensorView g, TensorView m, Tens
   require_vector(m, DType::f32, n, kernel, "m");
   require_vector(v, DType::f32, n, kernel, "v");
   require(hyper.bias_correction1 > 0.0f && hyper.bias_correction2 > 0.0f,
-          "adamw_step: the bias corrections are {} and {}; they must be positive (steps count from 1).", hyper.bias_correction1,
-          hyper.bias_correction2);
+          "adamw_step: the bias corrections are {} and {}; they must be positive (steps count from 1).",
+          hyper.bias_correction1, hyper.bias_correction2);
   const float* factor = optional_vector(grad_factor, 1, kernel, "grad_factor");
-  adamw_pieces(exec, p.as<float>(), g.as<float>(), m.as<float>(), v.as<float>(), hyper, factor, clear_gradient, Pieces(1, n));
+  adamw_pieces(exec, p.as<float>(), g.as<float>(), m.as<float>(), v.as<float>(), hyper, factor, clear_gradient,
+               Pieces(1, n));
 }
 
 }  // namespace kvant

@@ -1,4 +1,5 @@
-// AdamW, one fused pass over parameter, gradient and moments. Source: Loshchilov and Hutter 2019, reference/maxtext-semantics.md 4.1.
+// AdamW, one fused pass over parameter, gradient and moments. Source: Loshchilov and Hutter 2019,
+// reference/maxtext-semantics.md 4.1.
 //   g' = factor * g                      m = b1 m + (1 - b1) g'               v = b2 v + (1 - b2) g'^2
 //   p -= lr * ( (m / bias_correction1) / (sqrt(v / bias_correction2 + eps_root) + eps) + weight_decay * p )
 #pragma once

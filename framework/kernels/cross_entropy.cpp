@@ -64,7 +64,8 @@ KOKKOS_INLINE_FUNCTION void clear_row(T* row, long v) {
 }
 
 template <class T>
-KOKKOS_INLINE_FUNCTION void cross_entropy_row(T* row, long target, float mask, const CrossEntropyConfig& c, long v, long t, const Outputs& out) {
+KOKKOS_INLINE_FUNCTION void cross_entropy_row(T* row, long target, float mask, const CrossEntropyConfig& c, long v,
+                                              long t, const Outputs& out) {
   const int32_t top = lane_max(v, lowest_order_key, [=](long i) { return order_key(to_float(row[i])); });
   const float largest = value_of_order_key(top);
   if (out.row_max != nullptr) out.row_max[t] = largest;
@@ -99,8 +100,8 @@ KOKKOS_INLINE_FUNCTION void cross_entropy_row(T* row, long target, float mask, c
 }
 
 template <class T, class M>
-void cross_entropy_rows(const Exec& exec, Matrix<T> logits, const int32_t* targets, const M* mask, CrossEntropyConfig c, long rows, long v,
-                        Outputs out) {
+void cross_entropy_rows(const Exec& exec, Matrix<T> logits, const int32_t* targets, const M* mask, CrossEntropyConfig c,
+                        long rows, long v, Outputs out) {
   Kokkos::parallel_for(
       "kvant::cross_entropy", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long t) {
         cross_entropy_row(logits.row(t), static_cast<long>(targets[t]), static_cast<float>(mask[t]), c, v, t, out);
@@ -109,12 +110,13 @@ void cross_entropy_rows(const Exec& exec, Matrix<T> logits, const int32_t* targe
 
 }  // namespace
 
-void cross_entropy(const Exec& exec, TensorView logits, TensorView targets, TensorView mask, const CrossEntropyConfig& config,
-                   const CrossEntropyResult& result) {
+void cross_entropy(const Exec& exec, TensorView logits, TensorView targets, TensorView mask,
+                   const CrossEntropyConfig& config, const CrossEntropyResult& result) {
   constexpr auto kernel = "cross_entropy";
   const auto e = extent_of(logits, kernel, "logits");
   require_vector(targets, DType::i32, e.rows, kernel, "targets");
-  require(mask.dtype == DType::i32 || mask.dtype == DType::f32, "cross_entropy: the mask is {}; it must be int32 or float32.", name_of(mask.dtype));
+  require(mask.dtype == DType::i32 || mask.dtype == DType::f32,
+          "cross_entropy: the mask is {}; it must be int32 or float32.", name_of(mask.dtype));
   require_vector(mask, mask.dtype, e.rows, kernel, "mask");
   require_vector(result.loss, DType::f32, e.rows, kernel, "loss");
   require_vector(result.bad_targets, DType::i32, 1, kernel, "bad_targets");

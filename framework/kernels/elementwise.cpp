@@ -20,8 +20,8 @@ struct Layout {
 template <class... Views>
 Layout common_layout(std::string_view kernel, const TensorView& first, const Views&... rest) {
   for (const TensorView* v : {&first, &rest...})
-    require(v->shape == first.shape, "{}: the tensors have shapes {} and {}; they must agree.", kernel, to_string(first.shape),
-            to_string(v->shape));
+    require(v->shape == first.shape, "{}: the tensors have shapes {} and {}; they must agree.", kernel,
+            to_string(first.shape), to_string(v->shape));
   if ((first.contiguous() && ... && rest.contiguous())) return {1, static_cast<long>(first.numel())};
   return {static_cast<long>(first.rows()), static_cast<long>(first.cols())};
 }
@@ -94,7 +94,7 @@ void add(const Exec& exec, TensorView a, TensorView b, TensorView y) {
     dispatch_activation(b.dtype, "add", [&]<class B>() {
       dispatch_activation(y.dtype, "add", [&]<class Y>() {
         add_pieces(exec, elements<A>(a, l, "add"), elements<B>(b, l, "add"), elements<Y>(y, l, "add"),
-                           Pieces(l.rows, l.cols));
+                   Pieces(l.rows, l.cols));
       });
     });
   });
@@ -115,13 +115,13 @@ void fill(const Exec& exec, TensorView y, float value) {
   const auto l = common_layout("fill", y);
   const Pieces pieces(l.rows, l.cols);
   if (y.dtype == DType::i32) {
-    require(std::trunc(value) == value && std::fabs(value) <= 0x1p24f, "fill: an int32 tensor was to be filled with {}, which is not an integer of at most 24 bits.", value);
+    require(std::trunc(value) == value && std::fabs(value) <= 0x1p24f,
+            "fill: an int32 tensor was to be filled with {}, which is not an integer of at most 24 bits.", value);
     fill_pieces(exec, elements<int32_t>(y, l, "fill"), static_cast<int32_t>(value), pieces);
     return;
   }
-  dispatch_activation(y.dtype, "fill", [&]<class T>() {
-    fill_pieces(exec, elements<T>(y, l, "fill"), from_float<T>(value), pieces);
-  });
+  dispatch_activation(y.dtype, "fill",
+                      [&]<class T>() { fill_pieces(exec, elements<T>(y, l, "fill"), from_float<T>(value), pieces); });
 }
 
 void scale_inplace(const Exec& exec, TensorView y, float factor) {

@@ -1,5 +1,5 @@
-// Operations on every element: sums, copies and casts. Arithmetic in float32, results rounded to the storage type of the output.
-// All tensors of a call have the same shape; types may differ (float32, bfloat16), rows may be strided.
+// Operations on every element: sums, copies and casts. Arithmetic in float32, results rounded to the storage type of
+// the output. All tensors of a call have the same shape; types may differ (float32, bfloat16), rows may be strided.
 #pragma once
 
 #include "tensor/tensor.hpp"

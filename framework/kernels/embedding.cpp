@@ -20,7 +20,8 @@ KOKKOS_INLINE_FUNCTION void table_row_piece(const float* from, T* to, long begin
 }
 
 template <class T>
-void look_up(const Exec& exec, const int32_t* ids, const float* table, long vocabulary, Matrix<T> y, Pieces pieces, int32_t* bad_ids) {
+void look_up(const Exec& exec, const int32_t* ids, const float* table, long vocabulary, Matrix<T> y, Pieces pieces,
+             int32_t* bad_ids) {
   Kokkos::parallel_for(
       "kvant::embedding_forward", Range(exec.space, 0, pieces.count()), KOKKOS_LAMBDA(const long i) {
         const Piece p = pieces[i];
@@ -39,10 +40,11 @@ KOKKOS_INLINE_FUNCTION void add_row_piece(const T* from, float* to, long n) {
   for (long i = 0; i < n; ++i) to[i] += to_float(from[i]);
 }
 
-/// A work item owns columns [begin, end) of the whole table and goes through the tokens in order: each element has one writer and one
-/// order, without a sort and without workspace. How wide a piece is changes no bit.
+/// A work item owns columns [begin, end) of the whole table and goes through the tokens in order: each element has one
+/// writer and one order, without a sort and without workspace. How wide a piece is changes no bit.
 template <class T>
-void add_rows(const Exec& exec, const int32_t* ids, long tokens, Matrix<T> dy, long vocabulary, long d, long width, float* dtable) {
+void add_rows(const Exec& exec, const int32_t* ids, long tokens, Matrix<T> dy, long vocabulary, long d, long width,
+              float* dtable) {
   Kokkos::parallel_for(
       "kvant::embedding_backward", Range(exec.space, 0, (d + width - 1) / width), KOKKOS_LAMBDA(const long piece) {
         const long begin = piece * width, end = begin + width < d ? begin + width : d;
@@ -63,7 +65,8 @@ void embedding_forward(const Exec& exec, TensorView ids, TensorView table, Tenso
   require_vector(bad_ids, DType::i32, 1, kernel, "bad_ids");
   const auto ey = require_matrix(y, y.dtype, tokens, table.cols(), kernel, "y");
   dispatch_activation(y.dtype, kernel, [&]<class T>() {
-    look_up(exec, ids.as<int32_t>(), table.as<float>(), table.rows(), matrix<T>(y, ey), Pieces(ey.rows, ey.cols), bad_ids.as<int32_t>());
+    look_up(exec, ids.as<int32_t>(), table.as<float>(), table.rows(), matrix<T>(y, ey), Pieces(ey.rows, ey.cols),
+            bad_ids.as<int32_t>());
   });
 }
 

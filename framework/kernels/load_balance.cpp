@@ -33,7 +33,8 @@ void count_density(const Exec& exec, const int32_t* index, long batch, long slot
       });
 }
 
-void add_probabilities(const Exec& exec, const float* score, long batch, long sequence, long experts, long chunks, float* partial) {
+void add_probabilities(const Exec& exec, const float* score, long batch, long sequence, long experts, long chunks,
+                       float* partial) {
   Kokkos::parallel_for(
       "kvant::load_balance_probability", Range(exec.space, 0, batch * chunks), KOKKOS_LAMBDA(const long i) {
         const long b = i / chunks, c = i - b * chunks;
@@ -48,8 +49,8 @@ void add_probabilities(const Exec& exec, const float* score, long batch, long se
       });
 }
 
-void finish_loss(const Exec& exec, const float* partial, const float* density, long batch, long sequence, long experts, long chunks,
-                 float lambda, bool accumulate, float* loss) {
+void finish_loss(const Exec& exec, const float* partial, const float* density, long batch, long sequence, long experts,
+                 long chunks, float lambda, bool accumulate, float* loss) {
   Kokkos::parallel_for(
       "kvant::load_balance_loss", Range(exec.space, 0, 1), KOKKOS_LAMBDA(const long) {
         double total = 0.0;
@@ -59,13 +60,15 @@ void finish_loss(const Exec& exec, const float* partial, const float* density, l
             for (long c = 0; c < chunks; ++c) probability += partial[(b * chunks + c) * experts + e];
             total += density[b * experts + e] * probability / static_cast<double>(sequence);
           }
-        const auto value = static_cast<float>(lambda * static_cast<double>(experts) / static_cast<double>(batch) * total);
+        const auto value =
+            static_cast<float>(lambda * static_cast<double>(experts) / static_cast<double>(batch) * total);
         *loss = accumulate ? *loss + value : value;
       });
 }
 
 template <ScoreFunction F>
-KOKKOS_INLINE_FUNCTION void balance_backward_row(const float* s, const float* density, float factor, long experts, float* dz) {
+KOKKOS_INLINE_FUNCTION void balance_backward_row(const float* s, const float* density, float factor, long experts,
+                                                 float* dz) {
   const Softmax p(s, experts);
   const float mean = lane_sum(experts, [=](long e) { return p(s[e]) * density[e]; });
   if constexpr (F == ScoreFunction::softmax) {
@@ -79,19 +82,19 @@ KOKKOS_INLINE_FUNCTION void balance_backward_row(const float* s, const float* de
 }
 
 template <ScoreFunction F>
-void balance_backward_rows(const Exec& exec, const float* score, const float* density, float factor, long tokens, long sequence,
-                           long experts, float* dlogits) {
+void balance_backward_rows(const Exec& exec, const float* score, const float* density, float factor, long tokens,
+                           long sequence, long experts, float* dlogits) {
   Kokkos::parallel_for(
       "kvant::load_balance_backward", Range(exec.space, 0, tokens), KOKKOS_LAMBDA(const long t) {
-        balance_backward_row<F>(score + t * experts, density + t / sequence * experts, factor, experts, dlogits + t * experts);
+        balance_backward_row<F>(score + t * experts, density + t / sequence * experts, factor, experts,
+                                dlogits + t * experts);
       });
 }
 
 void count_experts(const Exec& exec, const int32_t* offsets, long experts, bool accumulate, int32_t* counts) {
   Kokkos::parallel_for(
-      "kvant::expert_counts", Range(exec.space, 0, experts), KOKKOS_LAMBDA(const long e) {
-        counts[e] = (accumulate ? counts[e] : 0) + offsets[e + 1] - offsets[e];
-      });
+      "kvant::expert_counts", Range(exec.space, 0, experts),
+      KOKKOS_LAMBDA(const long e) { counts[e] = (accumulate ? counts[e] : 0) + offsets[e + 1] - offsets[e]; });
 }
 
 void update_bias(const Exec& exec, const int32_t* counts, long experts, float rate, float* bias) {
@@ -107,11 +110,12 @@ void update_bias(const Exec& exec, const int32_t* counts, long experts, float ra
 
 }  // namespace
 
-void load_balance_forward(const Exec& exec, TensorView score, TensorView index, int64_t batch, float lambda, TensorView density,
-                          TensorView loss, Write loss_mode, Arena& workspace) {
+void load_balance_forward(const Exec& exec, TensorView score, TensorView index, int64_t batch, float lambda,
+                          TensorView density, TensorView loss, Write loss_mode, Arena& workspace) {
   constexpr auto kernel = "load_balance_forward";
   const long tokens = score.rows(), experts = score.cols();
-  require(batch >= 1 && tokens % batch == 0 && tokens > 0, "load_balance_forward: {} tokens are not {} sequences of one length.", tokens, batch);
+  require(batch >= 1 && tokens % batch == 0 && tokens > 0,
+          "load_balance_forward: {} tokens are not {} sequences of one length.", tokens, batch);
   const long sequence = tokens / batch, chunks = (sequence + row_chunk - 1) / row_chunk;
   require_vector(score, DType::f32, tokens * experts, kernel, "score");
   require_vector(index, DType::i32, tokens * index.cols(), kernel, "index");
@@ -121,21 +125,24 @@ void load_balance_forward(const Exec& exec, TensorView score, TensorView index, 
   auto* partial = workspace.allocate(DType::f32, {batch * chunks, experts}).as<float>();
   count_density(exec, index.as<int32_t>(), batch, sequence * index.cols(), experts, density.as<float>());
   add_probabilities(exec, score.as<float>(), batch, sequence, experts, chunks, partial);
-  finish_loss(exec, partial, density.as<float>(), batch, sequence, experts, chunks, lambda, loss_mode == Write::accumulate, loss.as<float>());
+  finish_loss(exec, partial, density.as<float>(), batch, sequence, experts, chunks, lambda,
+              loss_mode == Write::accumulate, loss.as<float>());
 }
 
 void load_balance_backward(const Exec& exec, TensorView score, TensorView density, float lambda, ScoreFunction function,
                            TensorView dlogits) {
   constexpr auto kernel = "load_balance_backward";
   const long tokens = score.rows(), experts = score.cols(), batch = density.rows();
-  require(batch >= 1 && tokens % batch == 0 && tokens > 0, "load_balance_backward: {} tokens are not {} sequences of one length.", tokens, batch);
+  require(batch >= 1 && tokens % batch == 0 && tokens > 0,
+          "load_balance_backward: {} tokens are not {} sequences of one length.", tokens, batch);
   require_vector(score, DType::f32, tokens * experts, kernel, "score");
   require_vector(density, DType::f32, batch * experts, kernel, "density");
   require_vector(dlogits, DType::f32, tokens * experts, kernel, "dlogits");
   // loss = lambda X / B sum over b, e of density * mean over s of p: a token's share of it
   const auto factor = static_cast<float>(static_cast<double>(lambda) * experts / static_cast<double>(tokens));
   with_score_function(function, [&]<ScoreFunction F>() {
-    balance_backward_rows<F>(exec, score.as<float>(), density.as<float>(), factor, tokens, tokens / batch, experts, dlogits.as<float>());
+    balance_backward_rows<F>(exec, score.as<float>(), density.as<float>(), factor, tokens, tokens / batch, experts,
+                             dlogits.as<float>());
   });
 }
 

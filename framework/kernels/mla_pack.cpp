@@ -25,9 +25,11 @@ struct Rotation {
   }
 };
 
-/// out[0..half) = first parts, out[half..2 half) = second parts; pair i of the input is (in[i * step], in[i * step + other]).
+/// out[0..half) = first parts, out[half..2 half) = second parts; pair i of the input is (in[i * step], in[i * step +
+/// other]).
 template <class In, class Out>
-KOKKOS_INLINE_FUNCTION void rotate(const In* in, const Rotation& r, float factor, long half, long step, long other, Out* out) {
+KOKKOS_INLINE_FUNCTION void rotate(const In* in, const Rotation& r, float factor, long half, long step, long other,
+                                   Out* out) {
   KVANT_INDEPENDENT
   for (long i = 0; i < half; ++i) {
     const float a = to_float(in[i * step]), b = to_float(in[i * step + other]);
@@ -38,7 +40,8 @@ KOKKOS_INLINE_FUNCTION void rotate(const In* in, const Rotation& r, float factor
 
 /// The transpose of rotate.
 template <class In, class Out>
-KOKKOS_INLINE_FUNCTION void rotate_back(const In* in, const Rotation& r, float factor, long half, long step, long other, Out* out) {
+KOKKOS_INLINE_FUNCTION void rotate_back(const In* in, const Rotation& r, float factor, long half, long step, long other,
+                                        Out* out) {
   KVANT_INDEPENDENT
   for (long i = 0; i < half; ++i) {
     const float a = to_float(in[i]), b = to_float(in[half + i]);
@@ -127,23 +130,26 @@ KOKKOS_INLINE_FUNCTION void unpack_token(const PackViews<T>& p, long token) {
 template <class T>
 void pack_tokens(const Exec& exec, const PackViews<T>& p) {
   Kokkos::parallel_for(
-      "kvant::mla_pack_forward", Range(exec.space, 0, p.batch * p.sequence), KOKKOS_LAMBDA(const long token) { pack_token(p, token); });
+      "kvant::mla_pack_forward", Range(exec.space, 0, p.batch * p.sequence),
+      KOKKOS_LAMBDA(const long token) { pack_token(p, token); });
 }
 
 template <class T>
 void unpack_tokens(const Exec& exec, const PackViews<T>& p) {
   Kokkos::parallel_for(
-      "kvant::mla_pack_backward", Range(exec.space, 0, p.batch * p.sequence), KOKKOS_LAMBDA(const long token) { unpack_token(p, token); });
+      "kvant::mla_pack_backward", Range(exec.space, 0, p.batch * p.sequence),
+      KOKKOS_LAMBDA(const long token) { unpack_token(p, token); });
 }
 
 /// The same checks for both directions; names are those of the forward call.
 template <class T>
-PackViews<T> pack_views(const MlaPack& m, const TensorView& q_raw, const TensorView& kv_raw, const TensorView& k_rope_raw,
-                        const TensorView& positions, const TensorView& frequency, const TensorView& q, const TensorView& k,
-                        const TensorView& v, std::string_view kernel) {
+PackViews<T> pack_views(const MlaPack& m, const TensorView& q_raw, const TensorView& kv_raw,
+                        const TensorView& k_rope_raw, const TensorView& positions, const TensorView& frequency,
+                        const TensorView& q, const TensorView& k, const TensorView& v, std::string_view kernel) {
   require(m.rope >= 2 && m.rope % 2 == 0 && m.rope <= rope_max_dim && m.heads >= 1 && m.nope >= 0 && m.value >= 0,
-          "{}: {} heads with {} rotated, {} plain and {} value columns; it takes an even number of rotated columns up to {}.", kernel,
-          m.heads, m.rope, m.nope, m.value, rope_max_dim);
+          "{}: {} heads with {} rotated, {} plain and {} value columns; it takes an even number of rotated columns up "
+          "to {}.",
+          kernel, m.heads, m.rope, m.nope, m.value, rope_max_dim);
   const int64_t tokens = m.batch * m.sequence, all = tokens * m.heads;
   const DType t = q_raw.dtype;
   require_vector(q_raw, t, all * (m.nope + m.rope), kernel, "q_raw");
@@ -155,9 +161,25 @@ PackViews<T> pack_views(const MlaPack& m, const TensorView& q_raw, const TensorV
   require_vector(frequency, DType::f32, m.rope / 2, kernel, "frequency");
   const Extent e = require_matrix(k_rope_raw, t, tokens, m.rope, kernel, "k_rope_raw");
   const long half = m.rope / 2;
-  return {m.batch, m.sequence, m.heads, m.nope, m.rope, m.value, half, m.interleave ? 2 : 1, m.interleave ? 1 : half,
-          m.q_scale, m.rope_scale, positions.as<int32_t>(), frequency.as<float>(), q_raw.as<T>(), kv_raw.as<T>(),
-          matrix<T>(k_rope_raw, e), q.as<T>(), k.as<T>(), v.as<T>()};
+  return {m.batch,
+          m.sequence,
+          m.heads,
+          m.nope,
+          m.rope,
+          m.value,
+          half,
+          m.interleave ? 2 : 1,
+          m.interleave ? 1 : half,
+          m.q_scale,
+          m.rope_scale,
+          positions.as<int32_t>(),
+          frequency.as<float>(),
+          q_raw.as<T>(),
+          kv_raw.as<T>(),
+          matrix<T>(k_rope_raw, e),
+          q.as<T>(),
+          k.as<T>(),
+          v.as<T>()};
 }
 
 }  // namespace
@@ -165,12 +187,14 @@ PackViews<T> pack_views(const MlaPack& m, const TensorView& q_raw, const TensorV
 void mla_pack_forward(const Exec& exec, const MlaPack& pack, TensorView q_raw, TensorView kv_raw, TensorView k_rope_raw,
                       TensorView positions, TensorView frequency, TensorView q, TensorView k, TensorView v) {
   dispatch_activation(q_raw.dtype, "mla_pack_forward", [&]<class T>() {
-    pack_tokens(exec, pack_views<T>(pack, q_raw, kv_raw, k_rope_raw, positions, frequency, q, k, v, "mla_pack_forward"));
+    pack_tokens(exec,
+                pack_views<T>(pack, q_raw, kv_raw, k_rope_raw, positions, frequency, q, k, v, "mla_pack_forward"));
   });
 }
 
-void mla_pack_backward(const Exec& exec, const MlaPack& pack, TensorView dq, TensorView dk, TensorView dv, TensorView positions,
-                       TensorView frequency, TensorView dq_raw, TensorView dkv_raw, TensorView dk_rope_raw) {
+void mla_pack_backward(const Exec& exec, const MlaPack& pack, TensorView dq, TensorView dk, TensorView dv,
+                       TensorView positions, TensorView frequency, TensorView dq_raw, TensorView dkv_raw,
+                       TensorView dk_rope_raw) {
   dispatch_activation(dq.dtype, "mla_pack_backward", [&]<class T>() {
     unpack_tokens(
         exec, pack_views<T>(pack, dq_raw, dkv_raw, dk_rope_raw, positions, frequency, dq, dk, dv, "mla_pack_backward"));

@@ -24,7 +24,8 @@ void count_slots(const Exec& exec, const int32_t* index, long slots, long expert
       });
 }
 
-/// Turns the counts of each chunk into the number of rows of the same expert in earlier chunks, and fills offsets[e+1] with totals.
+/// Turns the counts of each chunk into the number of rows of the same expert in earlier chunks, and fills offsets[e+1]
+/// with totals.
 void scan_chunks(const Exec& exec, long chunks, long experts, int32_t* histogram, int32_t* offsets) {
   Kokkos::parallel_for(
       "kvant::route_plan_scan", Range(exec.space, 0, experts), KOKKOS_LAMBDA(const long e) {
@@ -46,8 +47,8 @@ void scan_experts(const Exec& exec, long experts, int32_t* offsets) {
       });
 }
 
-void place_slots(const Exec& exec, const int32_t* index, long slots, long experts, int32_t* histogram, const int32_t* offsets,
-                 int32_t* row_of_slot, int32_t* slot_of_row) {
+void place_slots(const Exec& exec, const int32_t* index, long slots, long experts, int32_t* histogram,
+                 const int32_t* offsets, int32_t* row_of_slot, int32_t* slot_of_row) {
   const long chunks = (slots + slot_chunk - 1) / slot_chunk;
   Kokkos::parallel_for(
       "kvant::route_plan_place", Range(exec.space, 0, chunks), KOKKOS_LAMBDA(const long c) {
@@ -77,10 +78,11 @@ void gather_rows(const Exec& exec, Matrix<T> x, const int32_t* slot_of_row, long
       });
 }
 
-/// sum over k of weight[k] * rows[k] (weight 1 where null) on top of base (0 where null), in float32 and in order, then rounded.
+/// sum over k of weight[k] * rows[k] (weight 1 where null) on top of base (0 where null), in float32 and in order, then
+/// rounded.
 template <class T>
-KOKKOS_INLINE_FUNCTION void sum_piece(Matrix<T> rows, const int32_t* row_of, const float* weight, long k, const T* base, T* out,
-                                      long begin, long end) {
+KOKKOS_INLINE_FUNCTION void sum_piece(Matrix<T> rows, const int32_t* row_of, const float* weight, long k, const T* base,
+                                      T* out, long begin, long end) {
   float total[column_chunk];
   const long n = end - begin;
   if (base != nullptr) {
@@ -97,8 +99,8 @@ KOKKOS_INLINE_FUNCTION void sum_piece(Matrix<T> rows, const int32_t* row_of, con
 }
 
 template <class T>
-void sum_rows(const Exec& exec, const char* label, Matrix<T> rows, const int32_t* row_of_slot, const float* weight, long k, Matrix<T> base,
-              Matrix<T> out, Pieces pieces) {
+void sum_rows(const Exec& exec, const char* label, Matrix<T> rows, const int32_t* row_of_slot, const float* weight,
+              long k, Matrix<T> base, Matrix<T> out, Pieces pieces) {
   Kokkos::parallel_for(
       label, Range(exec.space, 0, pieces.count()), KOKKOS_LAMBDA(const long i) {
         const Piece p = pieces[i];
@@ -114,8 +116,8 @@ KOKKOS_INLINE_FUNCTION void scaled_copy(const T* in, float factor, T* out, long 
 }
 
 template <class T>
-void combine_backward_slots(const Exec& exec, Matrix<T> dy, Matrix<T> ys, const int32_t* row_of_slot, const float* weight, long k,
-                            Matrix<T> dys, float* dweight, long slots, long d) {
+void combine_backward_slots(const Exec& exec, Matrix<T> dy, Matrix<T> ys, const int32_t* row_of_slot,
+                            const float* weight, long k, Matrix<T> dys, float* dweight, long slots, long d) {
   Kokkos::parallel_for(
       "kvant::combine_backward", Range(exec.space, 0, slots), KOKKOS_LAMBDA(const long slot) {
         const T* g = dy.row(slot / k);
@@ -127,12 +129,13 @@ void combine_backward_slots(const Exec& exec, Matrix<T> dy, Matrix<T> ys, const 
 
 }  // namespace
 
-void route_plan(const Exec& exec, TensorView index, int64_t experts, TensorView offsets, TensorView row_of_slot, TensorView slot_of_row,
-                Arena& workspace) {
+void route_plan(const Exec& exec, TensorView index, int64_t experts, TensorView offsets, TensorView row_of_slot,
+                TensorView slot_of_row, Arena& workspace) {
   constexpr auto kernel = "route_plan";
   const long slots = index.numel();
-  require(experts >= 1 && slots <= 0x7fffffff, "route_plan: {} slots and {} experts; it takes at least one expert and fewer than 2^31 slots.",
-          slots, experts);
+  require(experts >= 1 && slots <= 0x7fffffff,
+          "route_plan: {} slots and {} experts; it takes at least one expert and fewer than 2^31 slots.", slots,
+          experts);
   require_vector(index, DType::i32, slots, kernel, "index");
   require_vector(offsets, DType::i32, experts + 1, kernel, "offsets");
   require_vector(row_of_slot, DType::i32, slots, kernel, "row_of_slot");
@@ -144,7 +147,7 @@ void route_plan(const Exec& exec, TensorView index, int64_t experts, TensorView 
   scan_chunks(exec, chunks, experts, histogram, offsets.as<int32_t>());
   scan_experts(exec, experts, offsets.as<int32_t>());
   place_slots(exec, index.as<int32_t>(), slots, experts, histogram, offsets.as<int32_t>(), row_of_slot.as<int32_t>(),
-                      slot_of_row.as<int32_t>());
+              slot_of_row.as<int32_t>());
 }
 
 void permute_forward(const Exec& exec, TensorView x, TensorView slot_of_row, int64_t k, TensorView xs) {
@@ -154,11 +157,12 @@ void permute_forward(const Exec& exec, TensorView x, TensorView slot_of_row, int
   require_vector(slot_of_row, DType::i32, es.rows, kernel, "slot_of_row");
   dispatch_activation(x.dtype, kernel, [&]<class T>() {
     gather_rows(exec, matrix<T>(x, ex), slot_of_row.as<int32_t>(), static_cast<long>(k), matrix<T>(xs, es),
-                        Pieces(es.rows, es.cols));
+                Pieces(es.rows, es.cols));
   });
 }
 
-void permute_backward(const Exec& exec, TensorView dxs, TensorView row_of_slot, int64_t k, TensorView dx, Write dx_mode) {
+void permute_backward(const Exec& exec, TensorView dxs, TensorView row_of_slot, int64_t k, TensorView dx,
+                      Write dx_mode) {
   constexpr auto kernel = "permute_backward";
   const auto ex = extent_of(dx, kernel, "dx");
   const auto es = require_matrix(dxs, dx.dtype, ex.rows * k, ex.cols, kernel, "dxs");
@@ -167,11 +171,12 @@ void permute_backward(const Exec& exec, TensorView dxs, TensorView row_of_slot, 
     const auto mx = matrix<T>(dx, ex);
     const auto base = dx_mode == Write::accumulate ? mx : Matrix<T>{};
     sum_rows(exec, "kvant::permute_backward", matrix<T>(dxs, es), row_of_slot.as<int32_t>(), nullptr,
-                     static_cast<long>(k), base, mx, Pieces(ex.rows, ex.cols));
+             static_cast<long>(k), base, mx, Pieces(ex.rows, ex.cols));
   });
 }
 
-void combine_forward(const Exec& exec, TensorView ys, TensorView row_of_slot, TensorView weight, TensorView base, TensorView y) {
+void combine_forward(const Exec& exec, TensorView ys, TensorView row_of_slot, TensorView weight, TensorView base,
+                     TensorView y) {
   constexpr auto kernel = "combine_forward";
   const auto ey = extent_of(y, kernel, "y");
   const long k = weight.cols();
@@ -182,12 +187,12 @@ void combine_forward(const Exec& exec, TensorView ys, TensorView row_of_slot, Te
     auto mb = Matrix<T>{};
     if (base.data != nullptr) mb = matrix<T>(base, require_matrix(base, y.dtype, ey.rows, ey.cols, kernel, "base"));
     sum_rows(exec, "kvant::combine_forward", matrix<T>(ys, es), row_of_slot.as<int32_t>(), weight.as<float>(), k, mb,
-                     matrix<T>(y, ey), Pieces(ey.rows, ey.cols));
+             matrix<T>(y, ey), Pieces(ey.rows, ey.cols));
   });
 }
 
-void combine_backward(const Exec& exec, TensorView dy, TensorView ys, TensorView row_of_slot, TensorView weight, TensorView dys,
-                      TensorView dweight) {
+void combine_backward(const Exec& exec, TensorView dy, TensorView ys, TensorView row_of_slot, TensorView weight,
+                      TensorView dys, TensorView dweight) {
   constexpr auto kernel = "combine_backward";
   const auto ey = extent_of(dy, kernel, "dy");
   const long k = weight.cols();
@@ -197,8 +202,8 @@ void combine_backward(const Exec& exec, TensorView dy, TensorView ys, TensorView
   require_vector(weight, DType::f32, es.rows, kernel, "weight");
   require_vector(dweight, DType::f32, es.rows, kernel, "dweight");
   dispatch_activation(dy.dtype, kernel, [&]<class T>() {
-    combine_backward_slots(exec, matrix<T>(dy, ey), matrix<T>(ys, es), row_of_slot.as<int32_t>(),
-                                   weight.as<float>(), k, matrix<T>(dys, ed), dweight.as<float>(), es.rows, es.cols);
+    combine_backward_slots(exec, matrix<T>(dy, ey), matrix<T>(ys, es), row_of_slot.as<int32_t>(), weight.as<float>(), k,
+                           matrix<T>(dys, ed), dweight.as<float>(), es.rows, es.cols);
   });
 }
 

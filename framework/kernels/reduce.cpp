@@ -37,7 +37,9 @@ struct Plain {
   KOKKOS_FORCEINLINE_FUNCTION double operator()(float x) const { return static_cast<double>(x); }
 };
 struct Square {
-  KOKKOS_FORCEINLINE_FUNCTION double operator()(float x) const { return static_cast<double>(x) * static_cast<double>(x); }
+  KOKKOS_FORCEINLINE_FUNCTION double operator()(float x) const {
+    return static_cast<double>(x) * static_cast<double>(x);
+  }
 };
 
 template <class Term, class T>
@@ -89,7 +91,8 @@ void count_chunks(const Exec& exec, const T* x, Chunks chunks, int32_t* count) {
   Kokkos::parallel_for(
       "kvant::count_nonfinite", Range(exec.space, 0, chunks.count()), KOKKOS_LAMBDA(const long c) {
         const T* from = x + chunks.begin(c);
-        const auto bad = lane_sum_as<int32_t>(chunks.size(c), [=](long i) { return is_finite(to_float(from[i])) ? 0 : 1; });
+        const auto bad =
+            lane_sum_as<int32_t>(chunks.size(c), [=](long i) { return is_finite(to_float(from[i])) ? 0 : 1; });
         if (bad > 0) Kokkos::atomic_add(count, bad);
       });
 }
@@ -99,17 +102,20 @@ void sum_of(const Exec& exec, const TensorView& x, const TensorView& out, Arena&
   require_vector(out, DType::f32, 1, kernel, "out");
   const Chunks chunks(x, kernel);
   const ArenaScope scope(workspace);
-  auto* partial = static_cast<double*>(workspace.allocate_bytes(static_cast<std::size_t>(chunks.count()) * sizeof(double)));
+  auto* partial =
+      static_cast<double*>(workspace.allocate_bytes(static_cast<std::size_t>(chunks.count()) * sizeof(double)));
   dispatch_activation(x.dtype, kernel, [&]<class T>() { partial_sums<Term>(exec, x.as<T>(), chunks, partial); });
   add_partial_sums(exec, partial, chunks.count(), out.as<float>());
 }
 
 template <class Key>
-void maximum_of(const Exec& exec, const TensorView& x, const TensorView& out, Arena& workspace, std::string_view kernel) {
+void maximum_of(const Exec& exec, const TensorView& x, const TensorView& out, Arena& workspace,
+                std::string_view kernel) {
   require_vector(out, DType::f32, 1, kernel, "out");
   const Chunks chunks(x, kernel);
   const ArenaScope scope(workspace);
-  auto* partial = static_cast<int32_t*>(workspace.allocate_bytes(static_cast<std::size_t>(chunks.count()) * sizeof(int32_t)));
+  auto* partial =
+      static_cast<int32_t*>(workspace.allocate_bytes(static_cast<std::size_t>(chunks.count()) * sizeof(int32_t)));
   dispatch_activation(x.dtype, kernel, [&]<class T>() { partial_maxima<Key>(exec, x.as<T>(), chunks, partial); });
   largest_partial<Key>(exec, partial, chunks.count(), out.as<float>());
 }
@@ -128,15 +134,21 @@ void find_clip_factor(const Exec& exec, const float* squares, float max_norm, fl
 
 }  // namespace
 
-void sum(const Exec& exec, TensorView x, TensorView out, Arena& workspace) { sum_of<Plain>(exec, x, out, workspace, "sum"); }
+void sum(const Exec& exec, TensorView x, TensorView out, Arena& workspace) {
+  sum_of<Plain>(exec, x, out, workspace, "sum");
+}
 
 void sum_squares(const Exec& exec, TensorView x, TensorView out, Arena& workspace) {
   sum_of<Square>(exec, x, out, workspace, "sum_squares");
 }
 
-void absmax(const Exec& exec, TensorView x, TensorView out, Arena& workspace) { maximum_of<MagnitudeKey>(exec, x, out, workspace, "absmax"); }
+void absmax(const Exec& exec, TensorView x, TensorView out, Arena& workspace) {
+  maximum_of<MagnitudeKey>(exec, x, out, workspace, "absmax");
+}
 
-void maximum(const Exec& exec, TensorView x, TensorView out, Arena& workspace) { maximum_of<OrderKey>(exec, x, out, workspace, "maximum"); }
+void maximum(const Exec& exec, TensorView x, TensorView out, Arena& workspace) {
+  maximum_of<OrderKey>(exec, x, out, workspace, "maximum");
+}
 
 void count_nonfinite(const Exec& exec, TensorView x, TensorView count) {
   constexpr auto kernel = "count_nonfinite";
@@ -150,7 +162,8 @@ void clip_factor(const Exec& exec, TensorView sum_of_squares, float max_norm, Te
   require_vector(sum_of_squares, DType::f32, 1, kernel, "sum_of_squares");
   require_vector(norm, DType::f32, 1, kernel, "norm");
   require_vector(factor, DType::f32, 1, kernel, "factor");
-  require(max_norm >= 0.0f, "clip_factor: the largest norm is {}; it must be positive, or 0 for no clipping.", max_norm);
+  require(max_norm >= 0.0f, "clip_factor: the largest norm is {}; it must be positive, or 0 for no clipping.",
+          max_norm);
   find_clip_factor(exec, sum_of_squares.as<float>(), max_norm, norm.as<float>(), factor.as<float>());
 }
 

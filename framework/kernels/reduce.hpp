@@ -1,6 +1,6 @@
-// Reductions of whole tensors into execution memory (never into a host scalar: that would wait for the device). Sums in double,
-// over fixed chunks that are combined in order: the same bits for any number of threads.
-// x float32 or bfloat16 of any shape (rows may be strided); out float32 [1].
+// Reductions of whole tensors into execution memory (never into a host scalar: that would wait for the device). Sums in
+// double, over fixed chunks that are combined in order: the same bits for any number of threads. x float32 or bfloat16
+// of any shape (rows may be strided); out float32 [1].
 #pragma once
 
 #include "tensor/arena.hpp"

@@ -31,8 +31,8 @@ KOKKOS_INLINE_FUNCTION float row_absmax(const T* y, long d) {
 }
 
 template <class T>
-void rmsnorm_rows(const Exec& exec, Matrix<T> x, const float* scale, float eps, long rows, long d, Matrix<T> y, float* rstd,
-                  float* absmax) {
+void rmsnorm_rows(const Exec& exec, Matrix<T> x, const float* scale, float eps, long rows, long d, Matrix<T> y,
+                  float* rstd, float* absmax) {
   Kokkos::parallel_for(
       "kvant::rmsnorm_forward", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long t) {
         rstd[t] = rmsnorm_row(x.row(t), scale, eps, d, y.row(t));
@@ -47,8 +47,8 @@ KOKKOS_INLINE_FUNCTION void add_row(const T* a, const T* b, T* sum, long d) {
 }
 
 template <class T>
-void add_rmsnorm_rows(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> sum, const float* scale, float eps, long rows, long d,
-                      Matrix<T> y, float* rstd, float* absmax) {
+void add_rmsnorm_rows(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> sum, const float* scale, float eps,
+                      long rows, long d, Matrix<T> y, float* rstd, float* absmax) {
   Kokkos::parallel_for(
       "kvant::add_rmsnorm_forward", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long t) {
         add_row(a.row(t), b.row(t), sum.row(t), d);
@@ -59,8 +59,8 @@ void add_rmsnorm_rows(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> sum,
 
 /// dx of one row; adds dy * x_ to the sums of its chunk.
 template <class T>
-KOKKOS_INLINE_FUNCTION void rmsnorm_backward_row(const T* x, const float* scale, float rstd, const T* dy, T* dx, bool accumulate,
-                                                 float* dscale, long d) {
+KOKKOS_INLINE_FUNCTION void rmsnorm_backward_row(const T* x, const float* scale, float rstd, const T* dy, T* dx,
+                                                 bool accumulate, float* dscale, long d) {
   const float dot = lane_sum(d, [=](long i) { return to_float(dy[i]) * rounded<T>(scale[i]) * to_float(x[i]); });
   const float mean = dot * rstd / static_cast<float>(d);  // of g * x_
   if (accumulate) {
@@ -84,8 +84,8 @@ KOKKOS_INLINE_FUNCTION void rmsnorm_backward_row(const T* x, const float* scale,
 constexpr long rmsnorm_chunk = 32;
 
 template <class T>
-void rmsnorm_backward_chunks(const Exec& exec, Matrix<T> x, const float* scale, const float* rstd, Matrix<T> dy, Matrix<T> dx,
-                             bool accumulate, float* partial, long rows, long d) {
+void rmsnorm_backward_chunks(const Exec& exec, Matrix<T> x, const float* scale, const float* rstd, Matrix<T> dy,
+                             Matrix<T> dx, bool accumulate, float* partial, long rows, long d) {
   const long chunks = (rows + rmsnorm_chunk - 1) / rmsnorm_chunk;
   Kokkos::parallel_for(
       "kvant::rmsnorm_backward", Range(exec.space, 0, chunks), KOKKOS_LAMBDA(const long c) {
@@ -97,7 +97,8 @@ void rmsnorm_backward_chunks(const Exec& exec, Matrix<T> x, const float* scale, 
       });
 }
 
-KOKKOS_INLINE_FUNCTION void add_partial_columns(const float* partial, long chunks, long d, long begin, long end, float* out) {
+KOKKOS_INLINE_FUNCTION void add_partial_columns(const float* partial, long chunks, long d, long begin, long end,
+                                                float* out) {
   for (long i = begin; i < end; ++i) {
     float total = 0.0f;
     for (long c = 0; c < chunks; ++c) total += partial[c * d + i];
@@ -115,7 +116,8 @@ void rmsnorm_scale_gradient(const Exec& exec, const float* partial, long chunks,
 
 }  // namespace
 
-void rmsnorm_forward(const Exec& exec, TensorView x, TensorView scale, float eps, TensorView y, TensorView rstd, TensorView row_absmax) {
+void rmsnorm_forward(const Exec& exec, TensorView x, TensorView scale, float eps, TensorView y, TensorView rstd,
+                     TensorView row_absmax) {
   constexpr auto kernel = "rmsnorm_forward";
   const auto ex = extent_of(x, kernel, "x");
   const auto ey = require_matrix(y, x.dtype, ex.rows, ex.cols, kernel, "y");
@@ -123,13 +125,13 @@ void rmsnorm_forward(const Exec& exec, TensorView x, TensorView scale, float eps
   require_vector(rstd, DType::f32, ex.rows, kernel, "rstd");
   float* absmax = optional_vector(row_absmax, ex.rows, kernel, "row_absmax");
   dispatch_activation(x.dtype, kernel, [&]<class T>() {
-    rmsnorm_rows(exec, matrix<T>(x, ex), scale.as<float>(), eps, ex.rows, ex.cols, matrix<T>(y, ey),
-                         rstd.as<float>(), absmax);
+    rmsnorm_rows(exec, matrix<T>(x, ex), scale.as<float>(), eps, ex.rows, ex.cols, matrix<T>(y, ey), rstd.as<float>(),
+                 absmax);
   });
 }
 
-void add_rmsnorm_forward(const Exec& exec, TensorView a, TensorView b, TensorView sum, TensorView scale, float eps, TensorView y,
-                         TensorView rstd, TensorView row_absmax) {
+void add_rmsnorm_forward(const Exec& exec, TensorView a, TensorView b, TensorView sum, TensorView scale, float eps,
+                         TensorView y, TensorView rstd, TensorView row_absmax) {
   constexpr auto kernel = "add_rmsnorm_forward";
   const auto ea = extent_of(a, kernel, "a");
   const auto eb = require_matrix(b, a.dtype, ea.rows, ea.cols, kernel, "b");
@@ -139,13 +141,13 @@ void add_rmsnorm_forward(const Exec& exec, TensorView a, TensorView b, TensorVie
   require_vector(rstd, DType::f32, ea.rows, kernel, "rstd");
   float* absmax = optional_vector(row_absmax, ea.rows, kernel, "row_absmax");
   dispatch_activation(a.dtype, kernel, [&]<class T>() {
-    add_rmsnorm_rows(exec, matrix<T>(a, ea), matrix<T>(b, eb), matrix<T>(sum, es), scale.as<float>(),
-                             eps, ea.rows, ea.cols, matrix<T>(y, ey), rstd.as<float>(), absmax);
+    add_rmsnorm_rows(exec, matrix<T>(a, ea), matrix<T>(b, eb), matrix<T>(sum, es), scale.as<float>(), eps, ea.rows,
+                     ea.cols, matrix<T>(y, ey), rstd.as<float>(), absmax);
   });
 }
 
-void rmsnorm_backward(const Exec& exec, TensorView x, TensorView scale, TensorView rstd, TensorView dy, TensorView dx, Write dx_mode,
-                      TensorView dscale, Arena& workspace) {
+void rmsnorm_backward(const Exec& exec, TensorView x, TensorView scale, TensorView rstd, TensorView dy, TensorView dx,
+                      Write dx_mode, TensorView dscale, Arena& workspace) {
   constexpr auto kernel = "rmsnorm_backward";
   const auto ex = extent_of(x, kernel, "x");
   const auto edy = require_matrix(dy, x.dtype, ex.rows, ex.cols, kernel, "dy");
@@ -158,7 +160,7 @@ void rmsnorm_backward(const Exec& exec, TensorView x, TensorView scale, TensorVi
   auto* partial = workspace.allocate(DType::f32, {chunks, ex.cols}).as<float>();
   dispatch_activation(x.dtype, kernel, [&]<class T>() {
     rmsnorm_backward_chunks(exec, matrix<T>(x, ex), scale.as<float>(), rstd.as<float>(), matrix<T>(dy, edy),
-                                    matrix<T>(dx, edx), dx_mode == Write::accumulate, partial, ex.rows, ex.cols);
+                            matrix<T>(dx, edx), dx_mode == Write::accumulate, partial, ex.rows, ex.cols);
   });
   rmsnorm_scale_gradient(exec, partial, chunks, ex.cols, dscale.as<float>());
 }

@@ -15,13 +15,14 @@ namespace kvant {
 
 struct Exec;
 
-/// x [T,D], scale [D] -> y [T,D], rstd [T]; row_absmax [T] (max |y| of what was stored, NaN if any is NaN) unless empty.
+/// x [T,D], scale [D] -> y [T,D], rstd [T]; row_absmax [T] (max |y| of what was stored, NaN if any is NaN) unless
+/// empty.
 void rmsnorm_forward(const Exec& exec, TensorView x, TensorView scale, float eps, TensorView y, TensorView rstd,
                      TensorView row_absmax = {});
 
 /// sum = a + b (rounded to its storage type), y = norm(sum as stored). `sum` may be `a` or `b`.
-void add_rmsnorm_forward(const Exec& exec, TensorView a, TensorView b, TensorView sum, TensorView scale, float eps, TensorView y,
-                         TensorView rstd, TensorView row_absmax = {});
+void add_rmsnorm_forward(const Exec& exec, TensorView a, TensorView b, TensorView sum, TensorView scale, float eps,
+                         TensorView y, TensorView rstd, TensorView row_absmax = {});
 
 /// With x_ = x * rstd and g = dy * scale:  dx = rstd * (g - x_ * mean(g * x_)), dscale += sum over rows of dy * x_.
 /// `x` is what was normalised (the sum, where the addition was fused). dx may be dy; dscale [D] accumulates.

@@ -26,9 +26,11 @@ RopeTable make_rope_table(const RopeConfig& c) {
   double low = 0.0, high = 0.0;
   if (c.yarn) {
     if (!(c.factor >= 1.0)) refuse("rope_factor is {}; it must be at least 1.", c.factor);
-    if (!(c.original_max_position > 0.0)) refuse("original_max_position_embeddings is {}; it must be positive.", c.original_max_position);
+    if (!(c.original_max_position > 0.0))
+      refuse("original_max_position_embeddings is {}; it must be positive.", c.original_max_position);
     if (!(c.beta_slow > 0.0 && c.beta_fast >= c.beta_slow))
-      refuse("beta_fast is {} and beta_slow is {}; they must be positive and beta_fast not the smaller.", c.beta_fast, c.beta_slow);
+      refuse("beta_fast is {} and beta_slow is {}; they must be positive and beta_fast not the smaller.", c.beta_fast,
+             c.beta_slow);
     low = index_of_turns(c, c.beta_fast);
     high = index_of_turns(c, c.beta_slow);
     if (c.truncate) {

@@ -7,14 +7,14 @@
 namespace kvant {
 
 struct RopeConfig {
-  int dim = 0;                                   ///< rotated columns per head (qk_rope_head_dim), even
-  double theta = 10000.0;                        ///< rope_max_timescale
-  bool yarn = false;                             ///< rope_type = "yarn"
-  double factor = 40.0;                          ///< rope_factor
-  double original_max_position = 4096.0;         ///< original_max_position_embeddings
-  double beta_fast = 32.0, beta_slow = 1.0;      ///< turns within the original context where the ramp ends and begins
-  bool truncate = true;                          ///< the ramp's ends are rounded to whole indices
-  bool attention_scaling = false;                ///< cos and sin times 0.1 ln(factor) + 1
+  int dim = 0;                               ///< rotated columns per head (qk_rope_head_dim), even
+  double theta = 10000.0;                    ///< rope_max_timescale
+  bool yarn = false;                         ///< rope_type = "yarn"
+  double factor = 40.0;                      ///< rope_factor
+  double original_max_position = 4096.0;     ///< original_max_position_embeddings
+  double beta_fast = 32.0, beta_slow = 1.0;  ///< turns within the original context where the ramp ends and begins
+  bool truncate = true;                      ///< the ramp's ends are rounded to whole indices
+  bool attention_scaling = false;            ///< cos and sin times 0.1 ln(factor) + 1
 };
 
 struct RopeTable {

@@ -15,12 +15,13 @@ constexpr int most_groups = 64;
 KOKKOS_FORCEINLINE_FUNCTION float nan_value() { return float_of(0x7fc00000u); }
 KOKKOS_FORCEINLINE_FUNCTION float minus_infinity() { return float_of(0xff800000u); }
 
-/// Scores of one row. Where the logit is not finite the score is NaN for now, which marks it until the choice has been made.
+/// Scores of one row. Where the logit is not finite the score is NaN for now, which marks it until the choice has been
+/// made.
 template <ScoreFunction F>
 KOKKOS_INLINE_FUNCTION void score_row(const float* z, long experts, float* score) {
   if constexpr (F == ScoreFunction::softmax) {
-    const float largest = value_of_order_key(
-        lane_max(experts, lowest_order_key, [=](long e) { return is_finite(z[e]) ? order_key(z[e]) : lowest_order_key; }));
+    const float largest = value_of_order_key(lane_max(
+        experts, lowest_order_key, [=](long e) { return is_finite(z[e]) ? order_key(z[e]) : lowest_order_key; }));
     const float total = lane_sum(experts, [=](long e) { return is_finite(z[e]) ? fast_exp(z[e] - largest) : 0.0f; });
     KVANT_INDEPENDENT
     for (long e = 0; e < experts; ++e) score[e] = is_finite(z[e]) ? fast_exp(z[e] - largest) / total : nan_value();
@@ -95,7 +96,8 @@ KOKKOS_INLINE_FUNCTION void choose(const Ranking& rank, const RouterConfig& c, i
 }
 
 /// Weights without the scaling, which both directions multiply in.
-KOKKOS_INLINE_FUNCTION void raw_weights(const RouterConfig& c, const float* score, const int32_t* index, float* weight) {
+KOKKOS_INLINE_FUNCTION void raw_weights(const RouterConfig& c, const float* score, const int32_t* index,
+                                        float* weight) {
   for (int k = 0; k < c.k; ++k) weight[k] = score[index[k]];
   float total = 0.0f;
   if (c.deepseek) {
@@ -116,8 +118,8 @@ KOKKOS_INLINE_FUNCTION void raw_weights(const RouterConfig& c, const float* scor
 }
 
 template <ScoreFunction F>
-void route_rows(const Exec& exec, const float* logits, const float* bias, RouterConfig c, long rows, float* score, int32_t* index,
-                float* weight, int32_t* nonfinite) {
+void route_rows(const Exec& exec, const float* logits, const float* bias, RouterConfig c, long rows, float* score,
+                int32_t* index, float* weight, int32_t* nonfinite) {
   Kokkos::parallel_for(
       "kvant::router_forward", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long t) {
         float* s = score + t * c.experts;
@@ -163,8 +165,8 @@ struct WeightGradient {
 };
 
 template <ScoreFunction F>
-KOKKOS_INLINE_FUNCTION void route_backward_row(const RouterConfig& c, const float* s, const int32_t* index, const float* dw, bool accumulate,
-                                               float* dz) {
+KOKKOS_INLINE_FUNCTION void route_backward_row(const RouterConfig& c, const float* s, const int32_t* index,
+                                               const float* dw, bool accumulate, float* dz) {
   const WeightGradient gradient(c, s, index, dw);
   float pull = 0.0f;  // softmax: every logit feels every score
   if constexpr (F == ScoreFunction::softmax)
@@ -180,11 +182,12 @@ KOKKOS_INLINE_FUNCTION void route_backward_row(const RouterConfig& c, const floa
 }
 
 template <ScoreFunction F>
-void route_backward_rows(const Exec& exec, const float* score, const int32_t* index, const float* dweight, RouterConfig c, long rows,
-                         bool accumulate, float* dlogits) {
+void route_backward_rows(const Exec& exec, const float* score, const int32_t* index, const float* dweight,
+                         RouterConfig c, long rows, bool accumulate, float* dlogits) {
   Kokkos::parallel_for(
       "kvant::router_backward", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long t) {
-        route_backward_row<F>(c, score + t * c.experts, index + t * c.k, dweight + t * c.k, accumulate, dlogits + t * c.experts);
+        route_backward_row<F>(c, score + t * c.experts, index + t * c.k, dweight + t * c.k, accumulate,
+                              dlogits + t * c.experts);
       });
 }
 
@@ -192,17 +195,21 @@ void route_backward_rows(const Exec& exec, const float* score, const int32_t* in
 
 void check(const RouterConfig& c) {
   if (c.experts < 1 || c.k < 1 || c.k > c.experts)
-    refuse("num_experts_per_tok is {} and num_experts is {}; it must be at least 1 and at most the number of experts.", c.k, c.experts);
+    refuse("num_experts_per_tok is {} and num_experts is {}; it must be at least 1 and at most the number of experts.",
+           c.k, c.experts);
   if (c.groups == 0) return;
   if (c.groups < 0 || c.groups > most_groups || c.experts % c.groups != 0)
-    refuse("n_routing_groups is {} with {} experts; it must divide the experts and be at most {}.", c.groups, c.experts, most_groups);
+    refuse("n_routing_groups is {} with {} experts; it must divide the experts and be at most {}.", c.groups, c.experts,
+           most_groups);
   if (c.topk_groups < 1 || c.topk_groups > c.groups || c.topk_groups * (c.experts / c.groups) < c.k)
-    refuse("topk_routing_group is {} of {} groups of {} experts; at least num_experts_per_tok = {} experts must lie in the kept groups.",
-           c.topk_groups, c.groups, c.experts / c.groups, c.k);
+    refuse(
+        "topk_routing_group is {} of {} groups of {} experts; at least num_experts_per_tok = {} experts must lie in "
+        "the kept groups.",
+        c.topk_groups, c.groups, c.experts / c.groups, c.k);
 }
 
-void router_forward(const Exec& exec, TensorView logits, TensorView bias, const RouterConfig& config, TensorView score, TensorView index,
-                    TensorView weight, TensorView nonfinite) {
+void router_forward(const Exec& exec, TensorView logits, TensorView bias, const RouterConfig& config, TensorView score,
+                    TensorView index, TensorView weight, TensorView nonfinite) {
   constexpr auto kernel = "router_forward";
   check(config);
   const long rows = logits.rows();
@@ -211,8 +218,9 @@ void router_forward(const Exec& exec, TensorView logits, TensorView bias, const 
   require_vector(index, DType::i32, rows * config.k, kernel, "index");
   require_vector(weight, DType::f32, rows * config.k, kernel, "weight");
   require_vector(nonfinite, DType::i32, 1, kernel, "nonfinite");
-  require(config.bias_in_selection == (bias.data != nullptr), "router_forward: bias_in_selection is {} and the bias is {}.",
-          config.bias_in_selection, bias.data != nullptr ? "given" : "empty");
+  require(config.bias_in_selection == (bias.data != nullptr),
+          "router_forward: bias_in_selection is {} and the bias is {}.", config.bias_in_selection,
+          bias.data != nullptr ? "given" : "empty");
   const float* b = optional_vector(bias, config.experts, kernel, "bias");
   with_score_function(config.score, [&]<ScoreFunction F>() {
     route_rows<F>(exec, logits.as<float>(), b, config, rows, score.as<float>(), index.as<int32_t>(), weight.as<float>(),
@@ -220,8 +228,8 @@ void router_forward(const Exec& exec, TensorView logits, TensorView bias, const 
   });
 }
 
-void router_backward(const Exec& exec, TensorView score, TensorView index, TensorView dweight, const RouterConfig& config,
-                     TensorView dlogits, Write mode) {
+void router_backward(const Exec& exec, TensorView score, TensorView index, TensorView dweight,
+                     const RouterConfig& config, TensorView dlogits, Write mode) {
   constexpr auto kernel = "router_backward";
   check(config);
   const long rows = score.rows();
@@ -230,8 +238,8 @@ void router_backward(const Exec& exec, TensorView score, TensorView index, Tenso
   require_vector(dweight, DType::f32, rows * config.k, kernel, "dweight");
   require_vector(dlogits, DType::f32, rows * config.experts, kernel, "dlogits");
   with_score_function(config.score, [&]<ScoreFunction F>() {
-    route_backward_rows<F>(exec, score.as<float>(), index.as<int32_t>(), dweight.as<float>(), config, rows, mode == Write::accumulate,
-                           dlogits.as<float>());
+    route_backward_rows<F>(exec, score.as<float>(), index.as<int32_t>(), dweight.as<float>(), config, rows,
+                           mode == Write::accumulate, dlogits.as<float>());
   });
 }
 

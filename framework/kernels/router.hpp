@@ -1,7 +1,8 @@
-// Router of a mixture of experts: score, choice of K experts, combine weights. Source: reference/maxtext-semantics.md 2.3
-// (DeepSeek-V3, arXiv 2412.19437).
+// Router of a mixture of experts: score, choice of K experts, combine weights. Source:
+// reference/maxtext-semantics.md 2.3 (DeepSeek-V3, arXiv 2412.19437).
 //   score  = f(logit), f = identity, softmax over the experts, sigmoid, sqrt(softplus)
-//   choice = the K largest of score + bias (bias only where bias_in_selection), ties to the lower index; with groups only
+//   choice = the K largest of score + bias (bias only where bias_in_selection), ties to the lower index; with groups
+//   only
 //            inside the topk_groups groups whose two best biased scores have the largest sum
 //   weight = score without bias at the choice, then
 //            deepseek:  sigmoid and sqrtsoftplus are divided by (their sum + 1e-20); all times `scaling`
@@ -33,13 +34,13 @@ struct RouterConfig {
 void check(const RouterConfig& config);
 
 /// logits [T,X] float32, bias [X] float32 (empty unless bias_in_selection) -> score [T,X] float32, index [T,K] int32
-/// (by falling biased score), weight [T,K] float32. A logit or biased score that is not finite scores 0, ranks behind all finite
-/// ones and adds 1 to nonfinite [1] int32; index holds K distinct experts in any case. score may be logits.
+/// (by falling biased score), weight [T,K] float32. A logit or biased score that is not finite scores 0, ranks behind
+/// all finite ones and adds 1 to nonfinite [1] int32; index holds K distinct experts in any case. score may be logits.
 void router_forward(const Exec& exec, TensorView logits, TensorView bias, const RouterConfig& config, TensorView score,
                     TensorView index, TensorView weight, TensorView nonfinite);
 
 /// score, index, dweight [T,K] -> dlogits [T,X] float32. The choice and the bias have no gradient.
-void router_backward(const Exec& exec, TensorView score, TensorView index, TensorView dweight, const RouterConfig& config,
-                     TensorView dlogits, Write mode);
+void router_backward(const Exec& exec, TensorView score, TensorView index, TensorView dweight,
+                     const RouterConfig& config, TensorView dlogits, Write mode);
 
 }  // namespace kvant

@@ -39,7 +39,8 @@ void swiglu_rows(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> y, long r
 }
 
 template <class T>
-KOKKOS_INLINE_FUNCTION void swiglu_backward_piece(const T* a, const T* b, const T* dy, T* da, T* db, long begin, long end) {
+KOKKOS_INLINE_FUNCTION void swiglu_backward_piece(const T* a, const T* b, const T* dy, T* da, T* db, long begin,
+                                                  long end) {
   KVANT_INDEPENDENT
   for (long i = begin; i < end; ++i) {
     const float gate = to_float(a[i]), up = to_float(b[i]), g = to_float(dy[i]);
@@ -51,7 +52,8 @@ KOKKOS_INLINE_FUNCTION void swiglu_backward_piece(const T* a, const T* b, const 
 }
 
 template <class T>
-void swiglu_backward_pieces(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> dy, Matrix<T> da, Matrix<T> db, Pieces pieces) {
+void swiglu_backward_pieces(const Exec& exec, Matrix<T> a, Matrix<T> b, Matrix<T> dy, Matrix<T> da, Matrix<T> db,
+                            Pieces pieces) {
   Kokkos::parallel_for(
       "kvant::swiglu_backward", Range(exec.space, 0, pieces.count()), KOKKOS_LAMBDA(const long i) {
         const Piece p = pieces[i];
@@ -84,8 +86,8 @@ void swiglu_backward(const Exec& exec, TensorView a, TensorView b, TensorView dy
   const auto eda = require_matrix(da, a.dtype, ea.rows, ea.cols, kernel, "da");
   const auto edb = require_matrix(db, a.dtype, ea.rows, ea.cols, kernel, "db");
   dispatch_activation(a.dtype, kernel, [&]<class T>() {
-    swiglu_backward_pieces(exec, matrix<T>(a, ea), matrix<T>(b, eb), matrix<T>(dy, edy),
-                                   matrix<T>(da, eda), matrix<T>(db, edb), Pieces(ea.rows, ea.cols));
+    swiglu_backward_pieces(exec, matrix<T>(a, ea), matrix<T>(b, eb), matrix<T>(dy, edy), matrix<T>(da, eda),
+                           matrix<T>(db, edb), Pieces(ea.rows, ea.cols));
   });
 }
 

@@ -14,10 +14,11 @@ struct CrossEntropy {
 };
 
 /// dlogits is the gradient of grad_scale * sum of loss.
-inline CrossEntropy cross_entropy(const std::vector<double>& logits, const std::vector<int>& targets, const std::vector<double>& mask,
-                                  double z_loss, double grad_scale) {
+inline CrossEntropy cross_entropy(const std::vector<double>& logits, const std::vector<int>& targets,
+                                  const std::vector<double>& mask, double z_loss, double grad_scale) {
   const std::size_t rows = targets.size(), v = logits.size() / rows;
-  CrossEntropy r{std::vector<double>(rows), std::vector<double>(rows), std::vector<double>(rows), std::vector<double>(logits.size()), std::vector<int>(rows)};
+  CrossEntropy r{std::vector<double>(rows), std::vector<double>(rows), std::vector<double>(rows),
+                 std::vector<double>(logits.size()), std::vector<int>(rows)};
   for (std::size_t t = 0; t < rows; ++t) {
     const double* l = &logits[t * v];
     const double* top = std::max_element(l, l + v);
@@ -31,7 +32,8 @@ inline CrossEntropy cross_entropy(const std::vector<double>& logits, const std::
     r.loss[t] = mask[t] * (r.lse[t] - l[targets[t]]) + r.z_term[t];
     for (std::size_t i = 0; i < v; ++i)
       r.dlogits[t * v + i] = mask[t] * grad_scale *
-                             (std::exp(l[i] - r.lse[t]) * (1.0 + 2.0 * z_loss * r.lse[t]) - (static_cast<int>(i) == targets[t] ? 1.0 : 0.0));
+                             (std::exp(l[i] - r.lse[t]) * (1.0 + 2.0 * z_loss * r.lse[t]) -
+                              (static_cast<int>(i) == targets[t] ? 1.0 : 0.0));
   }
   return r;
 }

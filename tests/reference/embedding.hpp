@@ -15,7 +15,8 @@ inline std::vector<double> embedding(const std::vector<int>& ids, const std::vec
   return y;
 }
 
-inline std::vector<double> embedding_backward(const std::vector<int>& ids, const std::vector<double>& dy, std::size_t d, std::size_t vocabulary) {
+inline std::vector<double> embedding_backward(const std::vector<int>& ids, const std::vector<double>& dy, std::size_t d,
+                                              std::size_t vocabulary) {
   std::vector<double> dtable(vocabulary * d);
   for (std::size_t t = 0; t < ids.size(); ++t)
     if (ids[t] >= 0 && static_cast<std::size_t>(ids[t]) < vocabulary)

@@ -27,7 +27,8 @@ inline std::vector<double> yarn_frequencies(int d, double theta, double factor, 
 }
 
 /// One row of d columns, pairs adjacent (interleave) or half a row apart; output [first parts, second parts].
-inline std::vector<double> rotate(const std::vector<double>& x, double position, const std::vector<double>& frequency, double scale, bool interleave) {
+inline std::vector<double> rotate(const std::vector<double>& x, double position, const std::vector<double>& frequency,
+                                  double scale, bool interleave) {
   const std::size_t half = frequency.size();
   std::vector<double> y(2 * half);
   for (std::size_t i = 0; i < half; ++i) {

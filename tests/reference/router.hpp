@@ -31,7 +31,8 @@ inline std::vector<double> scores(const std::vector<double>& z, ScoreFunction f)
 }
 
 /// d(loss) / d(logits) from d(loss) / d(scores).
-inline std::vector<double> scores_backward(const std::vector<double>& z, const std::vector<double>& ds, ScoreFunction f) {
+inline std::vector<double> scores_backward(const std::vector<double>& z, const std::vector<double>& ds,
+                                           ScoreFunction f) {
   const std::vector<double> s = scores(z, f);
   std::vector<double> dz = ds;
   double pull = 0.0;
@@ -48,7 +49,9 @@ inline std::vector<double> scores_backward(const std::vector<double>& z, const s
 inline std::vector<int> best(const std::vector<double>& value, std::size_t keep) {
   std::vector<int> order(value.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return value[static_cast<std::size_t>(a)] > value[static_cast<std::size_t>(b)]; });
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    return value[static_cast<std::size_t>(a)] > value[static_cast<std::size_t>(b)];
+  });
   order.resize(keep);
   return order;
 }
@@ -58,7 +61,8 @@ inline std::vector<int> choose(const RouterConfig& c, std::vector<double> ranked
     const std::size_t size = ranked.size() / static_cast<std::size_t>(c.groups);
     std::vector<double> group(static_cast<std::size_t>(c.groups));
     for (std::size_t g = 0; g < group.size(); ++g) {
-      std::vector<double> in(ranked.begin() + static_cast<std::ptrdiff_t>(g * size), ranked.begin() + static_cast<std::ptrdiff_t>((g + 1) * size));
+      std::vector<double> in(ranked.begin() + static_cast<std::ptrdiff_t>(g * size),
+                             ranked.begin() + static_cast<std::ptrdiff_t>((g + 1) * size));
       std::sort(in.rbegin(), in.rend());
       group[g] = in[0] + (size > 1 ? in[1] : 0.0);
     }
@@ -69,7 +73,8 @@ inline std::vector<int> choose(const RouterConfig& c, std::vector<double> ranked
   return best(ranked, static_cast<std::size_t>(c.k));
 }
 
-inline std::vector<double> weights(const RouterConfig& c, const std::vector<double>& score, const std::vector<int>& index) {
+inline std::vector<double> weights(const RouterConfig& c, const std::vector<double>& score,
+                                   const std::vector<int>& index) {
   std::vector<double> w;
   for (const int e : index) w.push_back(score[static_cast<std::size_t>(e)]);
   if (!c.deepseek) {
@@ -83,8 +88,8 @@ inline std::vector<double> weights(const RouterConfig& c, const std::vector<doub
 }
 
 /// One row: d(loss) / d(logits) with the choice held fixed.
-inline std::vector<double> router_backward(const RouterConfig& c, const std::vector<double>& z, const std::vector<int>& index,
-                                           const std::vector<double>& dw) {
+inline std::vector<double> router_backward(const RouterConfig& c, const std::vector<double>& z,
+                                           const std::vector<int>& index, const std::vector<double>& dw) {
   const std::vector<double> s = scores(z, c.score);
   const std::vector<double> w = weights(c, s, index);
   std::vector<double> ds(z.size());

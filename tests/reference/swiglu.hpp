@@ -19,7 +19,8 @@ struct SwigluGradient {
   std::vector<double> da, db;
 };
 
-inline SwigluGradient swiglu_backward(const std::vector<double>& a, const std::vector<double>& b, const std::vector<double>& dy) {
+inline SwigluGradient swiglu_backward(const std::vector<double>& a, const std::vector<double>& b,
+                                      const std::vector<double>& dy) {
   SwigluGradient g{std::vector<double>(a.size()), std::vector<double>(a.size())};
   for (std::size_t i = 0; i < a.size(); ++i) {
     const double s = sigmoid(a[i]);

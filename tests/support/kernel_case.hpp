@@ -1,5 +1,5 @@
-// What tests of kernels share: tensors in execution memory with their values as double on the host, random inputs, planted
-// outliers, comparisons and finite differences.
+// What tests of kernels share: tensors in execution memory with their values as double on the host, random inputs,
+// planted outliers, comparisons and finite differences.
 #pragma once
 
 #include "base/kokkos.hpp"
@@ -30,18 +30,21 @@ inline Values random_values(std::size_t n, uint64_t seed, double scale = 1.0) {
 
 inline std::vector<int> random_ints(std::size_t n, uint64_t seed, int below) {
   std::vector<int> x(n);
-  for (std::size_t i = 0; i < n; ++i) x[i] = static_cast<int>(philox(seed, 1, i).word[0] % static_cast<uint32_t>(below));
+  for (std::size_t i = 0; i < n; ++i)
+    x[i] = static_cast<int>(philox(seed, 1, i).word[0] % static_cast<uint32_t>(below));
   return x;
 }
 
-/// A tensor in execution memory. With `padding` its rows lie cols + padding elements apart, and nobody may write in between.
+/// A tensor in execution memory. With `padding` its rows lie cols + padding elements apart, and nobody may write in
+/// between.
 class Stored {
  public:
   Stored(DType dtype, const Shape& shape, long padding = 0) : dtype_(dtype), padding_(padding) {
     Shape wide = shape;
     if (shape.rank > 0) wide.dim[static_cast<std::size_t>(shape.rank - 1)] += padding;
     bytes_ = Kokkos::View<char*, MemSpace>("kvant::test", static_cast<std::size_t>(wide.numel()) * size_of(dtype));
-    const TensorView all = make_view(bytes_.data(), dtype, wide, exec_is_host ? MemorySpace::host : MemorySpace::device);
+    const TensorView all =
+        make_view(bytes_.data(), dtype, wide, exec_is_host ? MemorySpace::host : MemorySpace::device);
     view_ = padding > 0 ? all.slice_cols(0, shape[shape.rank - 1]) : all;
     Kokkos::deep_copy(bytes_, poison);  // what a kernel that forgets to write leaves behind
   }
@@ -78,7 +81,8 @@ class Stored {
   }
   bool padding_untouched() const {
     const auto host = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), bytes_);
-    const std::size_t cols = static_cast<std::size_t>(view_.cols()), wide = cols + static_cast<std::size_t>(padding_), size = size_of(dtype_);
+    const std::size_t cols = static_cast<std::size_t>(view_.cols()), wide = cols + static_cast<std::size_t>(padding_),
+                      size = size_of(dtype_);
     for (std::size_t i = 0; i < host.size() / size; ++i)
       for (std::size_t b = 0; i % wide >= cols && b < size; ++b)
         if (host(i * size + b) != poison) return false;
@@ -111,7 +115,9 @@ class Stored {
 };
 
 /// Relative error that `roundings` to a storage type may leave.
-inline double unit(DType dtype, double roundings = 1.0) { return roundings * (dtype == DType::bf16 ? 0x1p-8 : 0x1p-21); }
+inline double unit(DType dtype, double roundings = 1.0) {
+  return roundings * (dtype == DType::bf16 ? 0x1p-8 : 0x1p-21);
+}
 
 /// |got - expected| <= relative * |expected| + absolute, for every element.
 inline void check_close(const Values& got, const Values& expected, double relative, double absolute) {
@@ -121,8 +127,8 @@ inline void check_close(const Values& got, const Values& expected, double relati
     if (std::fabs(got[i] - expected[i]) <= relative * std::fabs(expected[i]) + absolute) continue;
     if (wrong++ == 0) bad = i;
   }
-  INFO(wrong << " of " << got.size() << " are wrong; element " << bad << ": got " << (got.empty() ? 0.0 : got[bad]) << ", expected "
-             << (got.empty() ? 0.0 : expected[bad]));
+  INFO(wrong << " of " << got.size() << " are wrong; element " << bad << ": got " << (got.empty() ? 0.0 : got[bad])
+             << ", expected " << (got.empty() ? 0.0 : expected[bad]));
   CHECK(wrong == 0);
 }
 

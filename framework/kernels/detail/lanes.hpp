@@ -1,5 +1,6 @@
-// Reductions within a row in sixteen lanes: the compiler keeps them in vector registers, and because the lanes and the order
-// in which they are added are fixed here, the result is the same for every vector length, thread count and machine.
+// Reductions within a row in sixteen lanes: the compiler keeps them in vector registers, and because the lanes and the
+// order in which they are added are fixed here, the result is the same for every vector length, thread count and
+// machine.
 #pragma once
 
 #include "base/kokkos.hpp"
@@ -59,7 +60,8 @@ KOKKOS_FORCEINLINE_FUNCTION int32_t lane_max(long n, int32_t lowest, const Key& 
   return best;
 }
 
-/// |x| as an integer that orders as |x| does, NaN above infinity: a maximum of these loses no NaN and raises no exception.
+/// |x| as an integer that orders as |x| does, NaN above infinity: a maximum of these loses no NaN and raises no
+/// exception.
 KOKKOS_FORCEINLINE_FUNCTION int32_t magnitude_key(float x) { return static_cast<int32_t>(magnitude_bits(x)); }
 KOKKOS_FORCEINLINE_FUNCTION float magnitude_of_key(int32_t key) { return float_of(static_cast<uint32_t>(key)); }
 

@@ -1,4 +1,5 @@
-// The router's score functions and their derivatives, which are expressed in the score so that backward needs no logits.
+// The router's score functions and their derivatives, which are expressed in the score so that backward needs no
+// logits.
 #pragma once
 
 #include "base/kokkos.hpp"
@@ -15,11 +16,13 @@ KOKKOS_FORCEINLINE_FUNCTION float score_of(float z) {
   return z;
 }
 
-/// d(score) / d(logit) at a score. sqrtsoftplus: s = sqrt(ln(1 + e^z)), so ds/dz = (1 - e^(-s^2)) / (2 s), which is s / 2 near 0.
+/// d(score) / d(logit) at a score. sqrtsoftplus: s = sqrt(ln(1 + e^z)), so ds/dz = (1 - e^(-s^2)) / (2 s), which is s /
+/// 2 near 0.
 template <ScoreFunction F>
 KOKKOS_FORCEINLINE_FUNCTION float score_derivative(float s) {
   if constexpr (F == ScoreFunction::sigmoid) return s * (1.0f - s);
-  if constexpr (F == ScoreFunction::sqrtsoftplus) return s < 1e-4f ? 0.5f * s : one_minus_exp_of_minus(s * s) / (2.0f * s);
+  if constexpr (F == ScoreFunction::sqrtsoftplus)
+    return s < 1e-4f ? 0.5f * s : one_minus_exp_of_minus(s * s) / (2.0f * s);
   return 1.0f;
 }
 
@@ -27,10 +30,14 @@ KOKKOS_FORCEINLINE_FUNCTION float score_derivative(float s) {
 template <class F>
 void with_score_function(ScoreFunction function, F&& f) {
   switch (function) {
-    case ScoreFunction::identity: return f.template operator()<ScoreFunction::identity>();
-    case ScoreFunction::softmax: return f.template operator()<ScoreFunction::softmax>();
-    case ScoreFunction::sigmoid: return f.template operator()<ScoreFunction::sigmoid>();
-    case ScoreFunction::sqrtsoftplus: return f.template operator()<ScoreFunction::sqrtsoftplus>();
+    case ScoreFunction::identity:
+      return f.template operator()<ScoreFunction::identity>();
+    case ScoreFunction::softmax:
+      return f.template operator()<ScoreFunction::softmax>();
+    case ScoreFunction::sigmoid:
+      return f.template operator()<ScoreFunction::sigmoid>();
+    case ScoreFunction::sqrtsoftplus:
+      return f.template operator()<ScoreFunction::sqrtsoftplus>();
   }
 }
 

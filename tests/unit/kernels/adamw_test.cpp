@@ -13,7 +13,14 @@ using namespace kvant::test;
 
 AdamwHyper hyper_at(const reference::AdamwSettings& s, int t) {
   const auto f = [](double x) { return static_cast<float>(x); };
-  return {f(s.lr), f(s.b1), f(s.b2), f(s.eps), f(s.eps_root), f(s.weight_decay), f(1.0 - std::pow(s.b1, t)), f(1.0 - std::pow(s.b2, t))};
+  return {f(s.lr),
+          f(s.b1),
+          f(s.b2),
+          f(s.eps),
+          f(s.eps_root),
+          f(s.weight_decay),
+          f(1.0 - std::pow(s.b1, t)),
+          f(1.0 - std::pow(s.b2, t))};
 }
 
 }  // namespace
@@ -25,7 +32,8 @@ TEST_CASE("adamw follows double precision over several steps") {
   const Exec exec;
   const auto size = static_cast<std::size_t>(n);
   const reference::AdamwSettings s{1e-2, 0.9, 0.95, 1e-8, eps_root, 0.1};
-  const Stored p(DType::f32, {n}, random_values(size, 1)), m(DType::f32, {n}, Values(size)), v(DType::f32, {n}, Values(size));
+  const Stored p(DType::f32, {n}, random_values(size, 1)), m(DType::f32, {n}, Values(size)),
+      v(DType::f32, {n}, Values(size));
   Stored g(DType::f32, {n});
   const Stored factor(DType::f32, {1}, Values{0.25});
   reference::AdamwState expected{p.values(), Values(size), Values(size)};
@@ -43,7 +51,8 @@ TEST_CASE("adamw follows double precision over several steps") {
 
 TEST_CASE("adamw: a parameter whose gradient has always been zero only decays") {
   const Exec exec;
-  const Stored p(DType::f32, {20}, Values(20, 2.0)), g(DType::f32, {20}, Values(20)), m(DType::f32, {20}, Values(20)), v(DType::f32, {20}, Values(20));
+  const Stored p(DType::f32, {20}, Values(20, 2.0)), g(DType::f32, {20}, Values(20)), m(DType::f32, {20}, Values(20)),
+      v(DType::f32, {20}, Values(20));
   adamw_step(exec, p, g, m, v, hyper_at({0.5, 0.9, 0.95, 1e-8, 0.0, 0.1}, 1), {}, false);
   check_close(p.get(), Values(20, 2.0 - 0.5 * 0.1 * 2.0), 1e-7, 0.0);
 }
@@ -53,7 +62,8 @@ TEST_CASE("adamw refuses what does not fit") {
   const Exec exec;
   const Stored p(DType::f32, {4}), half(DType::bf16, {4}), wide(DType::f32, {2, 2}, 3);
   AdamwHyper h;
-  CHECK_THROWS_WITH(adamw_step(exec, p, half, p, p, h, {}, false), ContainsSubstring("g must be 4 contiguous elements of float32"));
+  CHECK_THROWS_WITH(adamw_step(exec, p, half, p, p, h, {}, false),
+                    ContainsSubstring("g must be 4 contiguous elements of float32"));
   CHECK_THROWS_WITH(adamw_step(exec, wide, p, p, p, h, {}, false), ContainsSubstring("p must be 4 contiguous"));
   CHECK_THROWS_WITH(adamw_step(exec, p, p, p, p, h, p, false), ContainsSubstring("grad_factor must be 1"));
   h.bias_correction2 = 0.0f;

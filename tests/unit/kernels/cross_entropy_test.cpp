@@ -17,7 +17,12 @@ using namespace kvant::test;
 struct Results {
   Stored loss, z_term, lse, argmax, row_max, bad;
   explicit Results(long rows)
-      : loss(DType::f32, {rows}), z_term(DType::f32, {rows}), lse(DType::f32, {rows}), argmax(DType::i32, {rows}), row_max(DType::f32, {rows}), bad({1}, {0}) {}
+      : loss(DType::f32, {rows}),
+        z_term(DType::f32, {rows}),
+        lse(DType::f32, {rows}),
+        argmax(DType::i32, {rows}),
+        row_max(DType::f32, {rows}),
+        bad({1}, {0}) {}
   CrossEntropyResult views() const { return {loss, z_term, lse, argmax, row_max, bad}; }
 };
 
@@ -29,7 +34,8 @@ struct Case {
 
 TEST_CASE("cross entropy and its gradient agree with double precision") {
   const DType dtype = GENERATE(DType::f32, DType::bf16);
-  const Case c = GENERATE(Case{3, 1, 0}, Case{5, 15, 2}, Case{7, 16, 0}, Case{4, 259, 0}, Case{3, 2049, 0}, Case{2, 5000, 8});
+  const Case c =
+      GENERATE(Case{3, 1, 0}, Case{5, 15, 2}, Case{7, 16, 0}, Case{4, 259, 0}, Case{3, 2049, 0}, Case{2, 5000, 8});
   const bool float_mask = GENERATE(false, true);
   const Exec exec;
   const auto rows = static_cast<std::size_t>(c.rows), v = static_cast<std::size_t>(c.v);
@@ -48,7 +54,8 @@ TEST_CASE("cross entropy and its gradient agree with double precision") {
   check_close(r.lse.get(), expected.lse, 1e-6, 1e-6);
   CHECK(r.argmax.ints() == expected.argmax);
   CHECK(r.bad.ints() == std::vector<int>{0});
-  for (std::size_t t = 0; t < rows; ++t) CHECK(r.row_max.get()[t] == logits.values()[t * v + static_cast<std::size_t>(expected.argmax[t])]);
+  for (std::size_t t = 0; t < rows; ++t)
+    CHECK(r.row_max.get()[t] == logits.values()[t * v + static_cast<std::size_t>(expected.argmax[t])]);
   CHECK(logits.get() == logits.values());  // no gradient was asked for
 
   CrossEntropyConfig with_gradient = config;
@@ -71,7 +78,8 @@ TEST_CASE("cross entropy: a confident row keeps its digits") {
   const Stored logits(DType::f32, {1, 3}, {1000.0, 985.0, 900.0}), target({1}, {0}), mask({1}, {1});
   const Results r(1);
   cross_entropy(exec, logits, target, mask, {.write_gradient = true}, r.views());
-  check_close(r.loss.get(), {std::log1p(std::exp(-15.0))}, 2e-1, 0.0);  // log of a float32 near 1: one digit is what there is
+  check_close(r.loss.get(), {std::log1p(std::exp(-15.0))}, 2e-1,
+              0.0);  // log of a float32 near 1: one digit is what there is
   check_close(logits.get(), {-std::exp(-15.0), std::exp(-15.0), std::exp(-100.0)}, 2e-1, 1e-12);
 }
 
@@ -92,7 +100,8 @@ TEST_CASE("cross entropy: targets out of range are counted and not read; masked 
 TEST_CASE("cross entropy: a masked row has gradient zero whatever its logits") {
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const Exec exec;
-  const Stored logits(dtype, {2, 3}, {std::nan(""), 0.0, 1.0, 3e38, -3e38, 0.0}), target({2}, {0, 0}), mask({2}, {0, 0});
+  const Stored logits(dtype, {2, 3}, {std::nan(""), 0.0, 1.0, 3e38, -3e38, 0.0}), target({2}, {0, 0}),
+      mask({2}, {0, 0});
   const Results r(2);
   cross_entropy(exec, logits, target, mask, {.z_loss = 1e-3f, .write_gradient = true}, r.views());
   CHECK(logits.get() == Values(6));
@@ -155,7 +164,10 @@ TEST_CASE("cross entropy refuses what does not fit") {
   const Exec exec;
   const Stored logits(DType::f32, {2, 3}), target({2}, {0, 0}), mask({2}, {1, 1}), half(DType::bf16, {2});
   const Results r(2), one(1);
-  CHECK_THROWS_WITH(cross_entropy(exec, logits, target, half, {}, r.views()), ContainsSubstring("the mask is bfloat16; it must be int32 or float32"));
-  CHECK_THROWS_WITH(cross_entropy(exec, logits, target, mask, {}, one.views()), ContainsSubstring("loss must be 2 contiguous elements"));
-  CHECK_THROWS_WITH(cross_entropy(exec, logits, Stored({1}, {0}), mask, {}, r.views()), ContainsSubstring("targets must be 2"));
+  CHECK_THROWS_WITH(cross_entropy(exec, logits, target, half, {}, r.views()),
+                    ContainsSubstring("the mask is bfloat16; it must be int32 or float32"));
+  CHECK_THROWS_WITH(cross_entropy(exec, logits, target, mask, {}, one.views()),
+                    ContainsSubstring("loss must be 2 contiguous elements"));
+  CHECK_THROWS_WITH(cross_entropy(exec, logits, Stored({1}, {0}), mask, {}, r.views()),
+                    ContainsSubstring("targets must be 2"));
 }

@@ -23,7 +23,8 @@ Values stored_as(DType dtype, const Shape& shape, const Values& x) { return Stor
 }  // namespace
 
 TEST_CASE("add and accumulate round the float32 sum to the output's type, for every mixture of types") {
-  const DType ta = GENERATE(DType::f32, DType::bf16), tb = GENERATE(DType::f32, DType::bf16), ty = GENERATE(DType::f32, DType::bf16);
+  const DType ta = GENERATE(DType::f32, DType::bf16), tb = GENERATE(DType::f32, DType::bf16),
+              ty = GENERATE(DType::f32, DType::bf16);
   const Case c = next_case();
   const Exec exec;
   const Shape shape{c.rows, c.cols};
@@ -72,7 +73,8 @@ TEST_CASE("fill and scale_inplace") {
 
 TEST_CASE("elementwise kernels take tensors of any rank, and empty ones") {
   const Exec exec;
-  const Stored a(DType::f32, {2, 3, 4, 5}, random_values(120, 5)), b(DType::bf16, {2, 3, 4, 5}, random_values(120, 6)), y(DType::f32, {2, 3, 4, 5});
+  const Stored a(DType::f32, {2, 3, 4, 5}, random_values(120, 5)), b(DType::bf16, {2, 3, 4, 5}, random_values(120, 6)),
+      y(DType::f32, {2, 3, 4, 5});
   add(exec, a, b, y);
   CHECK(y.get() == stored_as(DType::f32, {120}, reference::add(a.values(), b.values())));
   const Stored none(DType::f32, {0, 3});

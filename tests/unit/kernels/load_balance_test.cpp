@@ -23,7 +23,9 @@ Case next_case() { return GENERATE(Case{1, 1, 2, 1}, Case{2, 7, 15, 3}, Case{3, 
 Values scores_of(const Values& logits, std::size_t experts, ScoreFunction f) {
   Values all;
   for (std::size_t at = 0; at < logits.size(); at += experts) {
-    const Values s = reference::scores({logits.begin() + static_cast<std::ptrdiff_t>(at), logits.begin() + static_cast<std::ptrdiff_t>(at + experts)}, f);
+    const Values s = reference::scores(
+        {logits.begin() + static_cast<std::ptrdiff_t>(at), logits.begin() + static_cast<std::ptrdiff_t>(at + experts)},
+        f);
     all.insert(all.end(), s.begin(), s.end());
   }
   return all;
@@ -33,7 +35,8 @@ Values scores_of(const Values& logits, std::size_t experts, ScoreFunction f) {
 
 TEST_CASE("the load-balance loss and its gradient agree with double precision") {
   const Case c = next_case();
-  const ScoreFunction f = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+  const ScoreFunction f =
+      GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
   const Exec exec;
   const auto x = static_cast<std::size_t>(c.experts), b = static_cast<std::size_t>(c.batch);
   const float lambda = 0.01f;
@@ -41,7 +44,8 @@ TEST_CASE("the load-balance loss and its gradient agree with double precision") 
   const Stored score(DType::f32, {c.batch * c.sequence, c.experts}, scores_of(logits, x, f));
   // the last expert stays empty
   const std::vector<int> chosen = random_ints(c.tokens() * static_cast<std::size_t>(c.k), 2, c.experts - 1);
-  const Stored index({c.batch * c.sequence, c.k}, chosen), density(DType::f32, {c.batch, c.experts}), loss(DType::f32, {1}, Values{0.5});
+  const Stored index({c.batch * c.sequence, c.k}, chosen), density(DType::f32, {c.batch, c.experts}),
+      loss(DType::f32, {1}, Values{0.5});
   Arena workspace("test");
   load_balance_forward(exec, score, index, c.batch, lambda, density, loss, Write::accumulate, workspace);
   const Values expected_density = reference::density(chosen, b, x);
@@ -65,14 +69,16 @@ TEST_CASE("the load-balance loss and its gradient agree with double precision") 
 
 TEST_CASE("the load-balance loss is lambda where all is even") {
   const Exec exec;
-  const Stored score(DType::f32, {4, 4}, Values(16, 0.3)), index({4, 1}, {0, 1, 2, 3}), density(DType::f32, {1, 4}), loss(DType::f32, {1});
+  const Stored score(DType::f32, {4, 4}, Values(16, 0.3)), index({4, 1}, {0, 1, 2, 3}), density(DType::f32, {1, 4}),
+      loss(DType::f32, {1});
   Arena workspace("test");
   load_balance_forward(exec, score, index, 1, 0.25f, density, loss, Write::overwrite, workspace);
   CHECK(loss.get() == Values{0.25});
 }
 
 TEST_CASE("the double reference of the load-balance loss has the gradient that finite differences give") {
-  const ScoreFunction f = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+  const ScoreFunction f =
+      GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
   const Values logits = random_values(6 * 5, 1, 2.0);
   const Values d = reference::density(random_ints(12, 2, 5), 2, 5);
   check_gradient([&](const Values& z) { return reference::load_balance(scores_of(z, 5, f), d, 2, 5, 0.7); }, logits,
@@ -101,9 +107,12 @@ TEST_CASE("load balance refuses what does not fit") {
   using Catch::Matchers::ContainsSubstring;
   const Exec exec;
   Arena workspace("test");
-  const Stored score(DType::f32, {5, 4}), index({5, 1}, {0, 0, 0, 0, 0}), density(DType::f32, {2, 4}), loss(DType::f32, {1}), counts({3}, {1, 1, 1});
-  CHECK_THROWS_WITH(load_balance_forward(exec, score, index, 2, 1.0f, density, loss, Write::overwrite, workspace), ContainsSubstring("5 tokens are not 2 sequences"));
-  CHECK_THROWS_WITH(load_balance_backward(exec, score, density, 1.0f, ScoreFunction::sigmoid, score), ContainsSubstring("5 tokens are not 2 sequences"));
+  const Stored score(DType::f32, {5, 4}), index({5, 1}, {0, 0, 0, 0, 0}), density(DType::f32, {2, 4}),
+      loss(DType::f32, {1}), counts({3}, {1, 1, 1});
+  CHECK_THROWS_WITH(load_balance_forward(exec, score, index, 2, 1.0f, density, loss, Write::overwrite, workspace),
+                    ContainsSubstring("5 tokens are not 2 sequences"));
+  CHECK_THROWS_WITH(load_balance_backward(exec, score, density, 1.0f, ScoreFunction::sigmoid, score),
+                    ContainsSubstring("5 tokens are not 2 sequences"));
   CHECK_THROWS_WITH(expert_counts(exec, counts, counts, Write::overwrite), ContainsSubstring("offsets must be 4"));
   CHECK_THROWS_WITH(router_bias_update(exec, counts, 1.0f, density), ContainsSubstring("bias must be 3"));
 }

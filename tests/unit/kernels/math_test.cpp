@@ -57,7 +57,8 @@ TEST_CASE("fast_log, fast_log1p and one_minus_exp_of_minus keep their bounds") {
   CHECK(worst(tiny, 3.4e38f, prime_step, false, fast_log, [](long double x) { return std::log(x); }) <= 1.0);
   CHECK(worst(0.7f, 1.5f, 13, false, fast_log, [](long double x) { return std::log(x); }) <= 1.0);
   CHECK(worst(tiny, 1.0f, prime_step, false, fast_log1p, [](long double x) { return std::log1p(x); }) <= 2.0);
-  CHECK(worst(tiny, 100.0f, prime_step, false, one_minus_exp_of_minus, [](long double x) { return -std::expm1(-x); }) <= 2.0);
+  CHECK(worst(tiny, 100.0f, prime_step, false, one_minus_exp_of_minus, [](long double x) { return -std::expm1(-x); }) <=
+        2.0);
   CHECK(fast_log(1.0f) == 0.0f);
   CHECK(fast_log(infinity) == infinity);
   CHECK(std::isnan(fast_log(nan_value)));

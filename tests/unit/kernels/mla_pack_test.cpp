@@ -12,7 +12,8 @@ using namespace kvant;
 using namespace kvant::test;
 
 MlaPack next_shape() {
-  MlaPack m = GENERATE(MlaPack{1, 1, 1, 1, 2, 1}, MlaPack{2, 3, 4, 16, 8, 16}, MlaPack{1, 5, 3, 17, 6, 9}, MlaPack{3, 2, 2, 0, 64, 5});
+  MlaPack m = GENERATE(MlaPack{1, 1, 1, 1, 2, 1}, MlaPack{2, 3, 4, 16, 8, 16}, MlaPack{1, 5, 3, 17, 6, 9},
+                       MlaPack{3, 2, 2, 0, 64, 5});
   m.interleave = GENERATE(true, false);
   m.q_scale = 0.3f;
   m.rope_scale = 1.25f;
@@ -49,9 +50,11 @@ TEST_CASE("mla_pack forward agrees with double precision up to position 163840")
   const Stored q_raw(dtype, {m.batch, m.sequence, m.heads, p.qk}, random_values(size(p.tokens * m.heads * p.qk), 2));
   const Stored kv_raw(dtype, {m.batch, m.sequence, m.heads, p.kv}, random_values(size(p.tokens * m.heads * p.kv), 3));
   const Stored k_rope(dtype, {p.tokens, m.rope}, random_values(size(p.tokens * m.rope), 4), 11);
-  const Stored q(dtype, {m.batch, m.heads, m.sequence, p.qk}), k(dtype, {m.batch, m.heads, m.sequence, p.qk}), v(dtype, {m.batch, m.heads, m.sequence, m.value});
+  const Stored q(dtype, {m.batch, m.heads, m.sequence, p.qk}), k(dtype, {m.batch, m.heads, m.sequence, p.qk}),
+      v(dtype, {m.batch, m.heads, m.sequence, m.value});
   mla_pack_forward(exec, m, q_raw, kv_raw, k_rope, p.position, p.freq, q, k, v);
-  const auto expected = reference::mla_pack(m, q_raw.values(), kv_raw.values(), k_rope.values(), p.positions, p.frequency);
+  const auto expected =
+      reference::mla_pack(m, q_raw.values(), kv_raw.values(), k_rope.values(), p.positions, p.frequency);
   check_close(q.get(), expected.q, unit(dtype), 2e-7);
   check_close(k.get(), expected.k, unit(dtype), 5e-7);
   CHECK(v.get() == expected.v);
@@ -65,7 +68,8 @@ TEST_CASE("mla_pack backward agrees with double precision") {
   const Stored dq(dtype, {m.batch, m.heads, m.sequence, p.qk}, random_values(size(p.tokens * m.heads * p.qk), 5));
   const Stored dk(dtype, {m.batch, m.heads, m.sequence, p.qk}, random_values(size(p.tokens * m.heads * p.qk), 6));
   const Stored dv(dtype, {m.batch, m.heads, m.sequence, m.value}, random_values(size(p.tokens * m.heads * m.value), 7));
-  const Stored dq_raw(dtype, {m.batch, m.sequence, m.heads, p.qk}), dkv_raw(dtype, {m.batch, m.sequence, m.heads, p.kv}), dk_rope(dtype, {p.tokens, m.rope}, 13);
+  const Stored dq_raw(dtype, {m.batch, m.sequence, m.heads, p.qk}),
+      dkv_raw(dtype, {m.batch, m.sequence, m.heads, p.kv}), dk_rope(dtype, {p.tokens, m.rope}, 13);
   mla_pack_backward(exec, m, dq, dk, dv, p.position, p.freq, dq_raw, dkv_raw, dk_rope);
   const auto g = reference::mla_pack_backward(m, dq.values(), dk.values(), dv.values(), p.positions, p.frequency);
   check_close(dq_raw.get(), g.dq_raw, unit(dtype), 2e-7);
@@ -78,8 +82,10 @@ TEST_CASE("the double reference of mla_pack has the gradient that finite differe
   MlaPack m{2, 2, 2, 3, 4, 2, 0.7f, 1.1f, GENERATE(true, false)};
   const std::vector<int> positions{0, 1, 5, 2};
   const Values f = reference::rope_frequencies(4, 100.0);
-  const Values q_raw = random_values(2 * 2 * 2 * 7, 1), kv_raw = random_values(2 * 2 * 2 * 5, 2), k_rope = random_values(4 * 4, 3);
-  const Values dq = random_values(q_raw.size(), 4), dk = random_values(q_raw.size(), 5), dv = random_values(2 * 2 * 2 * 2, 6);
+  const Values q_raw = random_values(2 * 2 * 2 * 7, 1), kv_raw = random_values(2 * 2 * 2 * 5, 2),
+               k_rope = random_values(4 * 4, 3);
+  const Values dq = random_values(q_raw.size(), 4), dk = random_values(q_raw.size(), 5),
+               dv = random_values(2 * 2 * 2 * 2, 6);
   const auto loss = [&](const Values& a, const Values& b, const Values& c) {
     const auto p = reference::mla_pack(m, a, b, c, positions, f);
     return dot(p.q, dq) + dot(p.k, dk) + dot(p.v, dv);
@@ -94,10 +100,14 @@ TEST_CASE("mla_pack refuses what does not fit") {
   using Catch::Matchers::ContainsSubstring;
   const Exec exec;
   const MlaPack m{1, 2, 1, 2, 2, 2};
-  const Stored q(DType::f32, {1, 2, 1, 4}), v(DType::f32, {1, 1, 2, 2}), k_rope(DType::f32, {2, 2}), position({2}, {0, 1}), freq(DType::f32, {1});
-  CHECK_THROWS_WITH(mla_pack_forward(exec, m, q, q, k_rope, position, freq, q, v, v), ContainsSubstring("k must be 8 contiguous elements"));
-  CHECK_THROWS_WITH(mla_pack_forward(exec, m, q, q, v, position, Stored(DType::f32, {2}), q, q, v), ContainsSubstring("frequency must be 1"));
+  const Stored q(DType::f32, {1, 2, 1, 4}), v(DType::f32, {1, 1, 2, 2}), k_rope(DType::f32, {2, 2}),
+      position({2}, {0, 1}), freq(DType::f32, {1});
+  CHECK_THROWS_WITH(mla_pack_forward(exec, m, q, q, k_rope, position, freq, q, v, v),
+                    ContainsSubstring("k must be 8 contiguous elements"));
+  CHECK_THROWS_WITH(mla_pack_forward(exec, m, q, q, v, position, Stored(DType::f32, {2}), q, q, v),
+                    ContainsSubstring("frequency must be 1"));
   MlaPack odd = m;
   odd.rope = 3;
-  CHECK_THROWS_WITH(mla_pack_forward(exec, odd, q, q, k_rope, position, freq, q, q, v), ContainsSubstring("even number of rotated columns"));
+  CHECK_THROWS_WITH(mla_pack_forward(exec, odd, q, q, k_rope, position, freq, q, q, v),
+                    ContainsSubstring("even number of rotated columns"));
 }

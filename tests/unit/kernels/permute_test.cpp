@@ -17,8 +17,8 @@ struct Case {
 };
 
 Case next_case() {
-  return GENERATE(Case{1, 1, 1, 1, 1}, Case{5, 2, 17, 4, 4}, Case{33, 3, 16, 8, 2}, Case{64, 8, 31, 16, 16}, Case{2100, 2, 5, 7, 7},
-                  Case{9, 2, 1030, 300, 300});
+  return GENERATE(Case{1, 1, 1, 1, 1}, Case{5, 2, 17, 4, 4}, Case{33, 3, 16, 8, 2}, Case{64, 8, 31, 16, 16},
+                  Case{2100, 2, 5, 7, 7}, Case{9, 2, 1030, 300, 300});
 }
 
 /// A plan on the device and its reference.
@@ -51,7 +51,8 @@ TEST_CASE("route_plan is a stable sort, with empty experts") {
 
 TEST_CASE("route_plan with every token at one expert") {
   const Exec exec;
-  const Stored index({6, 1}, std::vector<int>(6, 3)), offsets(DType::i32, {6}), rows(DType::i32, {6}), slots(DType::i32, {6});
+  const Stored index({6, 1}, std::vector<int>(6, 3)), offsets(DType::i32, {6}), rows(DType::i32, {6}),
+      slots(DType::i32, {6});
   Arena workspace("test");
   route_plan(exec, index, 5, offsets, rows, slots, workspace);
   CHECK(offsets.ints() == std::vector<int>{0, 0, 0, 0, 6, 6});
@@ -64,8 +65,10 @@ TEST_CASE("permute forward copies rows bit for bit, backward sums them in order"
   const Case c = next_case();
   const Exec exec;
   const Plan plan(exec, c);
-  const auto d = static_cast<std::size_t>(c.d), k = static_cast<std::size_t>(c.k), rows = static_cast<std::size_t>(c.tokens * c.k);
-  const Stored x(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 2), 3), xs(dtype, {c.tokens * c.k, c.d});
+  const auto d = static_cast<std::size_t>(c.d), k = static_cast<std::size_t>(c.k),
+             rows = static_cast<std::size_t>(c.tokens * c.k);
+  const Stored x(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 2), 3),
+      xs(dtype, {c.tokens * c.k, c.d});
   permute_forward(exec, x, plan.slot_of_row, c.k, xs);
   CHECK(xs.get() == reference::permute(x.values(), d, plan.expected.slot_of_row, k));
 
@@ -93,9 +96,12 @@ TEST_CASE("combine forward and backward agree with double precision") {
   const Case c = next_case();
   const Exec exec;
   const Plan plan(exec, c);
-  const auto d = static_cast<std::size_t>(c.d), k = static_cast<std::size_t>(c.k), rows = static_cast<std::size_t>(c.tokens * c.k);
-  const Stored ys(dtype, {c.tokens * c.k, c.d}, random_values(rows * d, 6)), weight(DType::f32, {c.tokens, c.k}, random_values(rows, 7));
-  const Stored base(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 8), 2), y(dtype, {c.tokens, c.d}, 1);
+  const auto d = static_cast<std::size_t>(c.d), k = static_cast<std::size_t>(c.k),
+             rows = static_cast<std::size_t>(c.tokens * c.k);
+  const Stored ys(dtype, {c.tokens * c.k, c.d}, random_values(rows * d, 6)),
+      weight(DType::f32, {c.tokens, c.k}, random_values(rows, 7));
+  const Stored base(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 8), 2),
+      y(dtype, {c.tokens, c.d}, 1);
   combine_forward(exec, ys, plan.row_of_slot, weight, with_base ? base.view() : TensorView{}, y);
   Values expected = reference::combine(ys.values(), d, plan.expected.row_of_slot, k, weight.values());
   if (with_base)
@@ -107,9 +113,11 @@ TEST_CASE("combine forward and backward agree with double precision") {
     CHECK(base.get() == y.get());
   }
 
-  const Stored dy(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 9)), dys(dtype, {c.tokens * c.k, c.d}), dweight(DType::f32, {c.tokens, c.k});
+  const Stored dy(dtype, {c.tokens, c.d}, random_values(static_cast<std::size_t>(c.tokens) * d, 9)),
+      dys(dtype, {c.tokens * c.k, c.d}), dweight(DType::f32, {c.tokens, c.k});
   combine_backward(exec, dy, ys, plan.row_of_slot, weight, dys, dweight);
-  const auto g = reference::combine_backward(dy.values(), ys.values(), d, plan.expected.row_of_slot, k, weight.values());
+  const auto g =
+      reference::combine_backward(dy.values(), ys.values(), d, plan.expected.row_of_slot, k, weight.values());
   check_close(dys.get(), g.dys, unit(dtype), 1e-9);
   check_close(dweight.get(), g.dweight, 1e-5, 1e-5);
   const Stored dweight2(DType::f32, {c.tokens, c.k});
@@ -123,11 +131,14 @@ TEST_CASE("the double reference of combine has the gradient that finite differen
   const auto plan = reference::route_plan(index, 3);
   const Values ys = random_values(10 * 4, 2), weight = random_values(10, 3), dy = random_values(5 * 4, 4);
   const auto g = reference::combine_backward(dy, ys, 4, plan.row_of_slot, 2, weight);
-  check_gradient([&](const Values& v) { return dot(reference::combine(v, 4, plan.row_of_slot, 2, weight), dy); }, ys, g.dys);
-  check_gradient([&](const Values& v) { return dot(reference::combine(ys, 4, plan.row_of_slot, 2, v), dy); }, weight, g.dweight);
+  check_gradient([&](const Values& v) { return dot(reference::combine(v, 4, plan.row_of_slot, 2, weight), dy); }, ys,
+                 g.dys);
+  check_gradient([&](const Values& v) { return dot(reference::combine(ys, 4, plan.row_of_slot, 2, v), dy); }, weight,
+                 g.dweight);
   // permute is linear: <permute(x), u> = <x, permute_backward(u)>
   const Values x = random_values(5 * 4, 5), u = random_values(10 * 4, 6);
-  CHECK(std::fabs(dot(reference::permute(x, 4, plan.slot_of_row, 2), u) - dot(x, reference::combine(u, 4, plan.row_of_slot, 2, Values(10, 1.0)))) < 1e-12);
+  CHECK(std::fabs(dot(reference::permute(x, 4, plan.slot_of_row, 2), u) -
+                  dot(x, reference::combine(u, 4, plan.row_of_slot, 2, Values(10, 1.0)))) < 1e-12);
 }
 
 TEST_CASE("permutation kernels refuse what does not fit") {
@@ -135,8 +146,10 @@ TEST_CASE("permutation kernels refuse what does not fit") {
   const Exec exec;
   Arena workspace("test");
   const Stored index({2, 2}, {0, 1, 1, 0}), offsets(DType::i32, {3}), rows(DType::i32, {4}), slots(DType::i32, {4});
-  CHECK_THROWS_WITH(route_plan(exec, index, 5, offsets, rows, slots, workspace), ContainsSubstring("offsets must be 6 contiguous elements of int32"));
-  CHECK_THROWS_WITH(route_plan(exec, index, 0, offsets, rows, slots, workspace), ContainsSubstring("at least one expert"));
+  CHECK_THROWS_WITH(route_plan(exec, index, 5, offsets, rows, slots, workspace),
+                    ContainsSubstring("offsets must be 6 contiguous elements of int32"));
+  CHECK_THROWS_WITH(route_plan(exec, index, 0, offsets, rows, slots, workspace),
+                    ContainsSubstring("at least one expert"));
   const Stored x(DType::f32, {2, 3}), xs(DType::f32, {3, 3});
   CHECK_THROWS_WITH(permute_forward(exec, x, slots, 2, xs), ContainsSubstring("xs must be float32 [4, 3]"));
 }

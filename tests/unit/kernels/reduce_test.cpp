@@ -22,10 +22,12 @@ TEST_CASE("sums and maxima agree with long double, contiguous and strided") {
   struct Case {
     long rows, cols, padding;
   };
-  const Case c = GENERATE(Case{1, 1, 0}, Case{1, 15, 0}, Case{7, 33, 3}, Case{1, chunk, 0}, Case{2, chunk + 1, 5}, Case{5, 7001, 0});
+  const Case c = GENERATE(Case{1, 1, 0}, Case{1, 15, 0}, Case{7, 33, 3}, Case{1, chunk, 0}, Case{2, chunk + 1, 5},
+                          Case{5, 7001, 0});
   const Exec exec;
   Arena workspace("test");
-  const Stored x(dtype, {c.rows, c.cols}, random_values(static_cast<std::size_t>(c.rows * c.cols), 1), c.padding), out(DType::f32, {1});
+  const Stored x(dtype, {c.rows, c.cols}, random_values(static_cast<std::size_t>(c.rows * c.cols), 1), c.padding),
+      out(DType::f32, {1});
   sum(exec, x, out, workspace);
   check_close(out.get(), {reference::sum(x.values())}, 1e-7, 1e-12);
   sum_squares(exec, x, out, workspace);

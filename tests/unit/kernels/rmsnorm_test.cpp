@@ -18,7 +18,8 @@ struct Case {
 };
 
 Case next_case() {
-  return GENERATE(Case{1, 1, 0}, Case{3, 15, 0}, Case{33, 16, 3}, Case{5, 17, 0}, Case{65, 64, 0}, Case{7, 100, 28}, Case{2, 1027, 1});
+  return GENERATE(Case{1, 1, 0}, Case{3, 15, 0}, Case{33, 16, 3}, Case{5, 17, 0}, Case{65, 64, 0}, Case{7, 100, 28},
+                  Case{2, 1027, 1});
 }
 
 }  // namespace
@@ -61,7 +62,8 @@ TEST_CASE("rmsnorm after an addition equals addition, then rmsnorm, bit for bit"
   const auto n = static_cast<std::size_t>(c.rows * c.d);
   const Stored a(dtype, {c.rows, c.d}, random_values(n, 3)), b(dtype, {c.rows, c.d}, random_values(n, 4), c.padding);
   const Stored scale(DType::f32, {c.d}, random_values(static_cast<std::size_t>(c.d), 5));
-  const Stored sum(dtype, {c.rows, c.d}), y(dtype, {c.rows, c.d}), rstd(DType::f32, {c.rows}), absmax(DType::f32, {c.rows});
+  const Stored sum(dtype, {c.rows, c.d}), y(dtype, {c.rows, c.d}), rstd(DType::f32, {c.rows}),
+      absmax(DType::f32, {c.rows});
   add_rmsnorm_forward(exec, a, b, sum, scale, eps, y, rstd, absmax);
   Values expected_sum(n);
   for (std::size_t i = 0; i < n; ++i) expected_sum[i] = a.values()[i] + b.values()[i];
@@ -83,7 +85,8 @@ TEST_CASE("rmsnorm backward agrees with double precision") {
   const Case c = next_case();
   const Exec exec;
   const auto n = static_cast<std::size_t>(c.rows * c.d);
-  const Stored x(dtype, {c.rows, c.d}, random_values(n, 6, 2.0), c.padding), scale(DType::f32, {c.d}, random_values(static_cast<std::size_t>(c.d), 7));
+  const Stored x(dtype, {c.rows, c.d}, random_values(n, 6, 2.0), c.padding),
+      scale(DType::f32, {c.d}, random_values(static_cast<std::size_t>(c.d), 7));
   const Stored dy(dtype, {c.rows, c.d}, random_values(n, 8));
   const Stored dx(dtype, {c.rows, c.d}, random_values(n, 9), c.padding);
   const Stored dscale(DType::f32, {c.d}, random_values(static_cast<std::size_t>(c.d), 10));
@@ -105,8 +108,10 @@ TEST_CASE("rmsnorm backward agrees with double precision") {
 
 TEST_CASE("rmsnorm: the gradient may replace dy") {
   const Exec exec;
-  const Stored x(DType::f32, {9, 37}, random_values(9 * 37, 1)), scale(DType::f32, {37}, random_values(37, 2)), dy(DType::f32, {9, 37}, random_values(9 * 37, 3));
-  const Stored y(DType::f32, {9, 37}), rstd(DType::f32, {9}), dx(DType::f32, {9, 37}), s1(DType::f32, {37}, Values(37)), s2(DType::f32, {37}, Values(37));
+  const Stored x(DType::f32, {9, 37}, random_values(9 * 37, 1)), scale(DType::f32, {37}, random_values(37, 2)),
+      dy(DType::f32, {9, 37}, random_values(9 * 37, 3));
+  const Stored y(DType::f32, {9, 37}), rstd(DType::f32, {9}), dx(DType::f32, {9, 37}), s1(DType::f32, {37}, Values(37)),
+      s2(DType::f32, {37}, Values(37));
   Arena workspace("test");
   rmsnorm_forward(exec, x, scale, eps, y, rstd);
   rmsnorm_backward(exec, x, scale, rstd, dy, dx, Write::overwrite, s1, workspace);
@@ -140,14 +145,16 @@ TEST_CASE("rmsnorm: a planted outlier is found at every position, and a NaN too"
 TEST_CASE("rmsnorm of zeros is zero and its gradient finite") {
   const DType dtype = GENERATE(DType::f32, DType::bf16);
   const Exec exec;
-  const Stored x(dtype, {2, 19}, Values(38)), scale(DType::f32, {19}, Values(19, 1.0)), dy(dtype, {2, 19}, random_values(38, 1)), dx(dtype, {2, 19});
+  const Stored x(dtype, {2, 19}, Values(38)), scale(DType::f32, {19}, Values(19, 1.0)),
+      dy(dtype, {2, 19}, random_values(38, 1)), dx(dtype, {2, 19});
   const Stored y(dtype, {2, 19}), rstd(DType::f32, {2}), absmax(DType::f32, {2}), dscale(DType::f32, {19}, Values(19));
   Arena workspace("test");
   rmsnorm_forward(exec, x, scale, eps, y, rstd, absmax);
   CHECK(y.get() == Values(38));
   CHECK(absmax.get() == Values(2));
   rmsnorm_backward(exec, x, scale, rstd, dy, dx, Write::overwrite, dscale, workspace);
-  check_close(dx.get(), reference::rmsnorm_backward(x.values(), scale.values(), eps, dy.values()).dx, unit(dtype), 1e-6);
+  check_close(dx.get(), reference::rmsnorm_backward(x.values(), scale.values(), eps, dy.values()).dx, unit(dtype),
+              1e-6);
   CHECK(dscale.get() == Values(19));
 }
 
@@ -161,11 +168,15 @@ TEST_CASE("the double reference of rmsnorm has the gradient that finite differen
 TEST_CASE("rmsnorm refuses shapes and types that do not fit") {
   using Catch::Matchers::ContainsSubstring;
   const Exec exec;
-  const Stored x(DType::f32, {2, 4}), y(DType::f32, {2, 4}), narrow(DType::f32, {2, 3}), half(DType::bf16, {2, 4}), scale(DType::f32, {4}), rstd(DType::f32, {2});
-  CHECK_THROWS_WITH(rmsnorm_forward(exec, x, scale, eps, narrow, rstd), ContainsSubstring("y must be float32 [2, 4]; it is float32 of shape [2, 3]"));
+  const Stored x(DType::f32, {2, 4}), y(DType::f32, {2, 4}), narrow(DType::f32, {2, 3}), half(DType::bf16, {2, 4}),
+      scale(DType::f32, {4}), rstd(DType::f32, {2});
+  CHECK_THROWS_WITH(rmsnorm_forward(exec, x, scale, eps, narrow, rstd),
+                    ContainsSubstring("y must be float32 [2, 4]; it is float32 of shape [2, 3]"));
   CHECK_THROWS_WITH(rmsnorm_forward(exec, x, scale, eps, half, rstd), ContainsSubstring("bfloat16"));
-  CHECK_THROWS_WITH(rmsnorm_forward(exec, x, rstd, eps, y, rstd), ContainsSubstring("scale must be 4 contiguous elements of float32"));
-  CHECK_THROWS_WITH(rmsnorm_forward(exec, Stored(DType::i32, {2, 4}), scale, eps, Stored(DType::i32, {2, 4}), rstd), ContainsSubstring("takes float32 and bfloat16"));
+  CHECK_THROWS_WITH(rmsnorm_forward(exec, x, rstd, eps, y, rstd),
+                    ContainsSubstring("scale must be 4 contiguous elements of float32"));
+  CHECK_THROWS_WITH(rmsnorm_forward(exec, Stored(DType::i32, {2, 4}), scale, eps, Stored(DType::i32, {2, 4}), rstd),
+                    ContainsSubstring("takes float32 and bfloat16"));
   TensorView turned = make_view(x.view().data, DType::f32, {4, 2});
   turned.stride = {1, 4};
   CHECK_THROWS_WITH(rmsnorm_forward(exec, turned, scale, eps, y, rstd), ContainsSubstring("adjacent columns"));

@@ -25,9 +25,10 @@ RouterConfig config_of(int experts, int k, int groups = 0, int topk_groups = 0) 
 }
 
 RouterConfig next_config() {
-  RouterConfig c = GENERATE(config_of(1, 1), config_of(8, 2), config_of(17, 17), config_of(64, 6), config_of(16, 4, 4, 2), config_of(256, 8, 8, 4),
-                            config_of(12, 3, 12, 5));
-  c.score = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+  RouterConfig c = GENERATE(config_of(1, 1), config_of(8, 2), config_of(17, 17), config_of(64, 6),
+                            config_of(16, 4, 4, 2), config_of(256, 8, 8, 4), config_of(12, 3, 12, 5));
+  c.score =
+      GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
   c.deepseek = GENERATE(true, false);
   c.norm_topk = !c.deepseek;
   return c;
@@ -36,17 +37,22 @@ RouterConfig next_config() {
 struct Routed {
   Stored score, index, weight, nonfinite;
   Routed(const Exec& exec, const RouterConfig& c, const Stored& logits, TensorView bias)
-      : score(DType::f32, logits.view().shape), index(DType::i32, {logits.view().shape[0], c.k}), weight(DType::f32, {logits.view().shape[0], c.k}), nonfinite({1}, {0}) {
+      : score(DType::f32, logits.view().shape),
+        index(DType::i32, {logits.view().shape[0], c.k}),
+        weight(DType::f32, {logits.view().shape[0], c.k}),
+        nonfinite({1}, {0}) {
     router_forward(exec, logits, bias, c, score, index, weight, nonfinite);
   }
 };
 
 Values row_of(const Values& x, std::size_t row, std::size_t width) {
-  return {x.begin() + static_cast<std::ptrdiff_t>(row * width), x.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)};
+  return {x.begin() + static_cast<std::ptrdiff_t>(row * width),
+          x.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)};
 }
 
 std::vector<int> row_of(const std::vector<int>& x, std::size_t row, std::size_t width) {
-  return {x.begin() + static_cast<std::ptrdiff_t>(row * width), x.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)};
+  return {x.begin() + static_cast<std::ptrdiff_t>(row * width),
+          x.begin() + static_cast<std::ptrdiff_t>((row + 1) * width)};
 }
 
 }  // namespace
@@ -66,13 +72,16 @@ TEST_CASE("router forward agrees with double precision for every score, with and
     check_close(row_of(r.score.get(), t, x), s, 1e-6, 1e-12);
     // The choice among the kernel's own scores: rounding may order two nearly equal ones otherwise than double does.
     Values ranked = row_of(r.score.get(), t, x);
-    for (std::size_t e = 0; e < x && c.bias_in_selection; ++e) ranked[e] = static_cast<float>(ranked[e]) + static_cast<float>(bias.values()[e]);
+    for (std::size_t e = 0; e < x && c.bias_in_selection; ++e)
+      ranked[e] = static_cast<float>(ranked[e]) + static_cast<float>(bias.values()[e]);
     const std::vector<int> index = row_of(r.index.ints(), t, k);
     CHECK(index == reference::choose(c, ranked));
     check_close(row_of(r.weight.get(), t, k), reference::weights(c, s, index), 3e-6, 1e-9);
   }
-  const Stored in_place(DType::f32, {rows, c.experts}, logits.values()), index(DType::i32, {rows, c.k}), weight(DType::f32, {rows, c.k});
-  router_forward(exec, in_place, c.bias_in_selection ? bias.view() : TensorView{}, c, in_place, index, weight, r.nonfinite);
+  const Stored in_place(DType::f32, {rows, c.experts}, logits.values()), index(DType::i32, {rows, c.k}),
+      weight(DType::f32, {rows, c.k});
+  router_forward(exec, in_place, c.bias_in_selection ? bias.view() : TensorView{}, c, in_place, index, weight,
+                 r.nonfinite);
   CHECK(in_place.get() == r.score.get());
   CHECK(weight.bytes() == r.weight.bytes());
 }
@@ -114,7 +123,8 @@ TEST_CASE("a planted outlier is chosen first at every position") {
     z[at] = 1e4;
     RouterConfig c = config_of(experts, 1);
     c.score = function;
-    CHECK(Routed(exec, c, Stored(DType::f32, {1, experts}, z), {}).index.ints() == std::vector<int>{static_cast<int>(at)});
+    CHECK(Routed(exec, c, Stored(DType::f32, {1, experts}, z), {}).index.ints() ==
+          std::vector<int>{static_cast<int>(at)});
     z[at] = -1e4;
     c.k = experts;
     CHECK(Routed(exec, c, Stored(DType::f32, {1, experts}, z), {}).index.ints().back() == static_cast<int>(at));
@@ -123,19 +133,19 @@ TEST_CASE("a planted outlier is chosen first at every position") {
 
 TEST_CASE("NaN and infinite logits are counted, rank last and never give a wrong index") {
   RouterConfig c = config_of(8, 4);
-  c.score = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+  c.score =
+      GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
   c.deepseek = GENERATE(true, false);
   c.groups = GENERATE(0, 2);
   c.topk_groups = 2 * (c.groups > 0);
   const Exec exec;
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  const Stored logits(DType::f32, {6, 8},
-                      {nan, 1, 2,   3,   4,   5,   6,   7,     //
-                       0,   1, inf, 3,   -inf, 5,  6,   nan,   //
-                       nan, 1, nan, nan, nan, 2,   nan, nan,   //
-                       nan, nan, nan, nan, nan, nan, nan, nan,  //
-                       inf, inf, inf, inf, -inf, -inf, inf, inf, //
-                       7,   6, 5,   4,   3,   2,   1,   0});
+  const Stored logits(DType::f32, {6, 8}, {nan, 1,   2,   3,   4,    5,    6,   7,    //
+                                           0,   1,   inf, 3,   -inf, 5,    6,   nan,  //
+                                           nan, 1,   nan, nan, nan,  2,    nan, nan,  //
+                                           nan, nan, nan, nan, nan,  nan,  nan, nan,  //
+                                           inf, inf, inf, inf, -inf, -inf, inf, inf,  //
+                                           7,   6,   5,   4,   3,    2,    1,   0});
   const Routed r(exec, c, logits, {});
   CHECK(r.nonfinite.ints() == std::vector<int>{1 + 3 + 6 + 8 + 8});
   const std::vector<int> expected{7, 6, 5, 4, 6, 5, 3, 1, 5, 1, 0, 2, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3};
@@ -164,13 +174,16 @@ TEST_CASE("router backward agrees with double precision") {
   const Write mode = GENERATE(Write::overwrite, Write::accumulate);
   const Exec exec;
   const long rows = 9;
-  const auto x = static_cast<std::size_t>(c.experts), k = static_cast<std::size_t>(c.k), n = static_cast<std::size_t>(rows);
+  const auto x = static_cast<std::size_t>(c.experts), k = static_cast<std::size_t>(c.k),
+             n = static_cast<std::size_t>(rows);
   const Stored logits(DType::f32, {rows, c.experts}, random_values(n * x, 4, 4.0));
   const Routed r(exec, c, logits, {});
-  const Stored dweight(DType::f32, {rows, c.k}, random_values(n * k, 5)), dlogits(DType::f32, {rows, c.experts}, random_values(n * x, 6));
+  const Stored dweight(DType::f32, {rows, c.k}, random_values(n * k, 5)),
+      dlogits(DType::f32, {rows, c.experts}, random_values(n * x, 6));
   router_backward(exec, r.score, r.index, dweight, c, dlogits, mode);
   for (std::size_t t = 0; t < n; ++t) {
-    Values expected = reference::router_backward(c, row_of(logits.values(), t, x), row_of(r.index.ints(), t, k), row_of(dweight.values(), t, k));
+    Values expected = reference::router_backward(c, row_of(logits.values(), t, x), row_of(r.index.ints(), t, k),
+                                                 row_of(dweight.values(), t, k));
     if (mode == Write::accumulate)
       for (std::size_t e = 0; e < x; ++e) expected[e] += dlogits.values()[t * x + e];
     check_close(row_of(dlogits.get(), t, x), expected, 5e-6, 1e-6);
@@ -181,24 +194,28 @@ TEST_CASE("sqrtsoftplus keeps its gradient where the score underflows") {
   RouterConfig c = config_of(4, 2);
   c.score = ScoreFunction::sqrtsoftplus;
   const Exec exec;
-  const Stored logits(DType::f32, {2, 4}, {-1000.0, -1000.0, -1000.0, -1000.0, -18.0, -20.0, -40.0, -60.0}), dweight(DType::f32, {2, 2}, {1.0, -1.0, 1.0, -1.0});
+  const Stored logits(DType::f32, {2, 4}, {-1000.0, -1000.0, -1000.0, -1000.0, -18.0, -20.0, -40.0, -60.0}),
+      dweight(DType::f32, {2, 2}, {1.0, -1.0, 1.0, -1.0});
   const Routed r(exec, c, logits, {});
   const Stored dlogits(DType::f32, {2, 4});
   router_backward(exec, r.score, r.index, dweight, c, dlogits, Write::overwrite);
   CHECK(row_of(dlogits.get(), 0, 4) == Values(4));
-  check_close(row_of(dlogits.get(), 1, 4), reference::router_backward(c, row_of(logits.values(), 1, 4), {0, 1}, {1.0, -1.0}), 1e-5, 0.0);
+  check_close(row_of(dlogits.get(), 1, 4),
+              reference::router_backward(c, row_of(logits.values(), 1, 4), {0, 1}, {1.0, -1.0}), 1e-5, 0.0);
 }
 
 TEST_CASE("the double reference of the router has the gradient that finite differences give") {
   const RouterConfig c = [] {
     RouterConfig r = config_of(6, 3);
-    r.score = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+    r.score =
+        GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
     r.deepseek = GENERATE(true, false);
     return r;
   }();
   const Values z = random_values(6, 1, 2.0), dw = random_values(3, 2);
   const std::vector<int> index{4, 0, 3};
-  check_gradient([&](const Values& v) { return dot(reference::weights(c, reference::scores(v, c.score), index), dw); }, z, reference::router_backward(c, z, index, dw));
+  check_gradient([&](const Values& v) { return dot(reference::weights(c, reference::scores(v, c.score), index), dw); },
+                 z, reference::router_backward(c, z, index, dw));
 }
 
 TEST_CASE("the router refuses what cannot be routed") {
@@ -207,13 +224,19 @@ TEST_CASE("the router refuses what cannot be routed") {
   CHECK_THROWS_WITH(check(config_of(4, 0)), ContainsSubstring("at least 1"));
   CHECK_THROWS_WITH(check(config_of(10, 2, 3, 1)), ContainsSubstring("n_routing_groups is 3 with 10 experts"));
   CHECK_THROWS_WITH(check(config_of(256, 2, 128, 1)), ContainsSubstring("at most 64"));
-  CHECK_THROWS_WITH(check(config_of(8, 3, 4, 1)), ContainsSubstring("topk_routing_group is 1 of 4 groups of 2 experts"));
+  CHECK_THROWS_WITH(check(config_of(8, 3, 4, 1)),
+                    ContainsSubstring("topk_routing_group is 1 of 4 groups of 2 experts"));
   CHECK_THROWS_WITH(check(config_of(8, 2, 4, 5)), ContainsSubstring("topk_routing_group is 5"));
   const Exec exec;
-  const Stored logits(DType::f32, {1, 4}, Values(4)), index(DType::i32, {1, 2}), weight(DType::f32, {1, 2}), bad({1}, {0});
+  const Stored logits(DType::f32, {1, 4}, Values(4)), index(DType::i32, {1, 2}), weight(DType::f32, {1, 2}),
+      bad({1}, {0});
   RouterConfig c = config_of(4, 2);
-  CHECK_THROWS_WITH(router_forward(exec, logits, Stored(DType::f32, {4}, Values(4)), c, logits, index, weight, bad), ContainsSubstring("bias_in_selection is false and the bias is given"));
+  CHECK_THROWS_WITH(router_forward(exec, logits, Stored(DType::f32, {4}, Values(4)), c, logits, index, weight, bad),
+                    ContainsSubstring("bias_in_selection is false and the bias is given"));
   c.bias_in_selection = true;
-  CHECK_THROWS_WITH(router_forward(exec, logits, {}, c, logits, index, weight, bad), ContainsSubstring("the bias is empty"));
-  CHECK_THROWS_WITH(router_backward(exec, logits, index, Stored(DType::f32, {1, 3}), config_of(4, 2), logits, Write::overwrite), ContainsSubstring("dweight must be 2"));
+  CHECK_THROWS_WITH(router_forward(exec, logits, {}, c, logits, index, weight, bad),
+                    ContainsSubstring("the bias is empty"));
+  CHECK_THROWS_WITH(
+      router_backward(exec, logits, index, Stored(DType::f32, {1, 3}), config_of(4, 2), logits, Write::overwrite),
+      ContainsSubstring("dweight must be 2"));
 }

@@ -15,7 +15,9 @@ struct Case {
   long rows, f, padding;
 };
 
-Case next_case() { return GENERATE(Case{1, 1, 0}, Case{3, 15, 0}, Case{33, 16, 16}, Case{5, 17, 2}, Case{3, 1027, 0}, Case{2, 2100, 4}); }
+Case next_case() {
+  return GENERATE(Case{1, 1, 0}, Case{3, 15, 0}, Case{33, 16, 16}, Case{5, 17, 2}, Case{3, 1027, 0}, Case{2, 2100, 4});
+}
 
 }  // namespace
 
@@ -24,7 +26,8 @@ TEST_CASE("swiglu forward agrees with double precision, with and without maxima"
   const Case c = next_case();
   const Exec exec;
   const auto n = static_cast<std::size_t>(c.rows * c.f);
-  const Stored a(dtype, {c.rows, c.f}, random_values(n, 1, 8.0), c.padding), b(dtype, {c.rows, c.f}, random_values(n, 2, 2.0), c.padding);
+  const Stored a(dtype, {c.rows, c.f}, random_values(n, 1, 8.0), c.padding),
+      b(dtype, {c.rows, c.f}, random_values(n, 2, 2.0), c.padding);
   const Stored y(dtype, {c.rows, c.f}, c.padding), y2(dtype, {c.rows, c.f}), absmax(DType::f32, {c.rows});
   swiglu_forward(exec, a, b, y);
   check_close(y.get(), reference::swiglu(a.values(), b.values()), unit(dtype), 1e-9);
@@ -46,8 +49,10 @@ TEST_CASE("swiglu backward agrees with double precision, also in place") {
   const Case c = next_case();
   const Exec exec;
   const auto n = static_cast<std::size_t>(c.rows * c.f);
-  const Stored a(dtype, {c.rows, c.f}, random_values(n, 3, 8.0), c.padding), b(dtype, {c.rows, c.f}, random_values(n, 4, 2.0), c.padding);
-  const Stored dy(dtype, {c.rows, c.f}, random_values(n, 5)), da(dtype, {c.rows, c.f}), db(dtype, {c.rows, c.f}, c.padding);
+  const Stored a(dtype, {c.rows, c.f}, random_values(n, 3, 8.0), c.padding),
+      b(dtype, {c.rows, c.f}, random_values(n, 4, 2.0), c.padding);
+  const Stored dy(dtype, {c.rows, c.f}, random_values(n, 5)), da(dtype, {c.rows, c.f}),
+      db(dtype, {c.rows, c.f}, c.padding);
   swiglu_backward(exec, a, b, dy, da, db);
   const auto g = reference::swiglu_backward(a.values(), b.values(), dy.values());
   check_close(da.get(), g.da, unit(dtype), 1e-6);
@@ -60,7 +65,8 @@ TEST_CASE("swiglu backward agrees with double precision, also in place") {
 
 TEST_CASE("swiglu: extreme gates neither overflow nor lose their sign") {
   const Exec exec;
-  const Stored a(DType::f32, {1, 6}, {-1000.0, -104.0, -88.0, 0.0, 88.0, 1e30}), b(DType::f32, {1, 6}, Values(6, 1.0)), dy(DType::f32, {1, 6}, Values(6, 1.0));
+  const Stored a(DType::f32, {1, 6}, {-1000.0, -104.0, -88.0, 0.0, 88.0, 1e30}), b(DType::f32, {1, 6}, Values(6, 1.0)),
+      dy(DType::f32, {1, 6}, Values(6, 1.0));
   const Stored y(DType::f32, {1, 6}), da(DType::f32, {1, 6}), db(DType::f32, {1, 6});
   swiglu_forward(exec, a, b, y);
   check_close(y.get(), {0.0, 0.0, -88.0 * std::exp(-88.0), 0.0, 88.0, 1e30}, 1e-6, 1e-43);
@@ -101,5 +107,6 @@ TEST_CASE("swiglu refuses operands of different shapes and types") {
   const Exec exec;
   const Stored a(DType::f32, {2, 4}), b(DType::f32, {4, 2}), half(DType::bf16, {2, 4});
   CHECK_THROWS_WITH(swiglu_forward(exec, a, b, a), ContainsSubstring("b must be float32 [2, 4]"));
-  CHECK_THROWS_WITH(swiglu_backward(exec, a, a, half, a, a), ContainsSubstring("dy must be float32 [2, 4]; it is bfloat16"));
+  CHECK_THROWS_WITH(swiglu_backward(exec, a, a, half, a, a),
+                    ContainsSubstring("dy must be float32 [2, 4]; it is bfloat16"));
 }
