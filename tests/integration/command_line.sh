@@ -25,7 +25,7 @@ shows "there is no command 'weather'; valid are train, "
 expect 2 --hlep
 shows_once "kvant: The following argument was not expected: --hlep"
 expect 2 train
-shows "CONFIG is required"
+shows "is required"
 expect 2 train "$KVANT_ROOT/configs/quickstart.toml" --stes=3
 shows "--stes=3"
 [[ ! -e runs ]] || fail "a refused command line made a run folder"

@@ -4,7 +4,7 @@ source "$(dirname "$0")/lib.sh"
 : "${KVANT_BUILD:?KVANT_BUILD must name the build tree}"
 bad=$KVANT_BUILD/tests/plugins
 config=$KVANT_ROOT/configs/quickstart.toml
-small=(--set data.dataset_type=synthetic --set run.steps=2 --set model.base_num_decoder_layers=2)
+small=(--set data.dataset_type=synthetic --set 'data.dataset_name=""' --set run.steps=2 --set metrics.eval_interval=-1 --set metrics.eval_steps=0)
 
 nothing_written() { [[ ! -e run && ! -e runs ]] || { fail "$command_line: a run folder was made"; rm -rf run runs; }; }
 
@@ -42,8 +42,11 @@ expect 2 train "$config" --run-dir run "${small[@]}" "${view[@]}"  # the folder 
 rm -rf run
 "$KVANT_BIN" train "$config" --run-dir run "${small[@]}" "${view[@]}" --set run.steps=100000 >stdout.txt 2>stderr.txt &
 pid=$!
-for ((i = 0; i < 600; ++i)); do [[ ! -s run/metrics.jsonl ]] || break; sleep 0.1; done
-kill -TERM "$pid"
+for ((i = 0; i < 600; ++i)); do
+  [[ ! -s run/metrics.jsonl ]] && kill -0 "$pid" 2>/dev/null || break
+  sleep 0.1
+done
+kill -TERM "$pid" || fail "SIGTERM: the run had ended before it was sent"
 status=0
 wait "$pid" || status=$?
 [[ $status == 130 ]] || { fail "SIGTERM: exit code $status, expected 130"; cat stderr.txt; }

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Whole runs of a small model: the run folder, the metrics, the same numbers from the resolved configuration, signals.
+source "$(dirname "$0")/lib.sh"
+
+for i in $(seq 1 400); do printf 'Entry %d. The quick brown fox jumps over the lazy dog, %d times in all.\n\n' "$i" "$((i * i))"; done >text.txt
+small=("$KVANT_ROOT/configs/quickstart.toml" --set quant.quantization= --set data.dataset_name= --set data.dataset_path=text.txt
+  --set data.eval_fraction=0.1 --set model.base_emb_dim=64 --set model.base_num_decoder_layers=2 --set model.max_target_length=64
+  --set model.base_mlp_dim=128 --set model.base_moe_mlp_dim=32 --set model.q_lora_rank=32 --set model.kv_lora_rank=16
+  --set metrics.eval_steps=2 --set metrics.log_period=1)
+losses() { grep -o '"learning/loss":[^,}]*' "$1/metrics.jsonl"; }
+
+# Numbered folders; the end of the output says what came of it and where it lies.
+expect 0 train "${small[@]}" --set run.steps=4
+shows "validation loss" "tokens/s" "runs/0001/metrics.jsonl" "runs/0001/config.toml"
+[[ $output != *$'\r'* && $output != *$'\e'* ]] || fail "control characters were written although there is no terminal"
+for file in config.toml metrics.jsonl metrics.csv; do [[ -s runs/0001/$file ]] || fail "runs/0001/$file is missing or empty"; done
+[[ $(losses runs/0001 | wc -l) == 4 ]] || fail "runs/0001 holds $(losses runs/0001 | wc -l) training losses, expected 4"
+expect 0 train "${small[@]}" --set run.steps=4
+[[ -d runs/0002 && ! -e runs/0003 ]] || fail "the second run is not runs/0002"
+[[ $(losses runs/0001) == "$(losses runs/0002)" ]] || fail "the same configuration gave other losses"
+
+# The resolved configuration is the same run.
+expect 0 train runs/0001/config.toml --run-dir again
+[[ $(losses runs/0001) == "$(losses again)" ]] || fail "the resolved configuration gave other losses"
+[[ $(grep -v '^#' runs/0001/config.toml | sed 's/  # .*//') == "$(grep -v '^#' again/config.toml | sed 's/  # .*//')" ]] || fail "a resolved configuration does not resolve to itself"
+
+# Another seed, another run.
+expect 0 train "${small[@]}" --set run.steps=4 --set run.seed=2 --run-dir other_seed
+[[ $(losses runs/0001) != "$(losses other_seed)" ]] || fail "the seed changed nothing"
+
+# A folder that holds a run is refused and left alone; one with other files is taken.
+sums=$(sha256sum again/*)
+expect 2 train "${small[@]}" --set run.steps=4 --run-dir again
+shows_once "The run folder 'again' holds a run already"
+[[ $sums == "$(sha256sum again/*)" ]] || fail "a refused run wrote into the folder"
+mkdir -p taken && touch taken/slurm.out
+expect 0 train "${small[@]}" --set run.steps=1 --run-dir taken
+[[ -s taken/metrics.jsonl ]] || fail "a folder without a run was not used"
+
+# SIGTERM and SIGINT: a clean end with whole metrics and exit code 130.
+for signal in TERM INT; do
+  "$KVANT_BIN" train "${small[@]}" --set run.steps=1000000 --run-dir "stopped_$signal" >"$signal.out" 2>&1 &
+  process=$!
+  for ((i = 0; i < 600; ++i)); do
+    [[ ! -e stopped_$signal/metrics.jsonl || $(wc -l <"stopped_$signal/metrics.jsonl") -lt 2 ]] || break
+    sleep 0.1
+  done
+  kill "-$signal" "$process"
+  status=0
+  wait "$process" || status=$?
+  [[ $status == 130 ]] || { fail "SIG$signal: exit code $status, expected 130"; tail -n 5 "$signal.out"; }
+  [[ $(tail -c 1 "stopped_$signal/metrics.jsonl") == "" && $(tail -n 1 "stopped_$signal/metrics.jsonl") == \{*\} ]] || fail "SIG$signal left a torn row"
+done
+
+finish
