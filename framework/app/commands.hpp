@@ -6,16 +6,13 @@
 
 namespace kvant::app {
 
-// Weak while the rooms are being furnished: a command whose file is not there is not offered.
-#define KVANT_COMMAND(name) [[gnu::weak]] void add_##name(CLI::App& app, Context& context)
-KVANT_COMMAND(train);
-KVANT_COMMAND(eval);
-KVANT_COMMAND(explain);
-KVANT_COMMAND(plugins);
-KVANT_COMMAND(data);
-KVANT_COMMAND(bench);
-KVANT_COMMAND(verify);
-#undef KVANT_COMMAND
+void add_train(CLI::App& app, Context& context);
+void add_eval(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
+void add_plugins(CLI::App& app, Context& context);
+void add_data(CLI::App& app, Context& context);
+void add_bench(CLI::App& app, Context& context);
+void add_verify(CLI::App& app, Context& context);
 
 void add_commands(CLI::App& app, Context& context);
 
