@@ -53,6 +53,8 @@ std::string describe(FloatGemm body) {
   return body == FloatGemm::tiles ? "tiles (" + std::string(name_of(chosen_isa())) + ")" : "Kokkos Kernels on " + vendor::blas_name();
 }
 
+std::string remark(FloatGemm body) { return body == FloatGemm::kokkos_kernels ? vendor::blas_remark() : std::string(); }
+
 void gemm_by(FloatGemm body, const Exec& exec, bool trans_a, bool trans_b, const TensorView& a, const TensorView& b, const TensorView& c,
              Write mode, Arena& workspace) {
   const detail::GemmProblem p = describe_problem(trans_a, trans_b, a, b, c, mode);

@@ -36,6 +36,9 @@ FloatGemm chosen_float_gemm();
 /// For the log and the benchmarks: "tiles (avx512)", "Kokkos Kernels on OpenBLAS Cooperlake".
 std::string describe(FloatGemm body);
 
+/// Empty, or a sentence for the log: the BLAS below Kokkos Kernels took this processor for a lesser one and is slow.
+std::string remark(FloatGemm body);
+
 /// For tests and benchmarks: the same product by the body that is given.
 void gemm_by(FloatGemm body, const Exec& exec, bool trans_a, bool trans_b, const TensorView& a, const TensorView& b, const TensorView& c,
              Write mode, Arena& workspace);
