@@ -1,6 +1,6 @@
-// Says in a sentence that this processor is too old, instead of an illegal instruction. The check stands in the program's
-// pre-initialisers, which run before the constructors of any library, since those of libkvant are compiled for the baseline
-// already. The functions here are compiled for every x86-64 processor and call the C library alone.
+// Says in a sentence that this processor is too old, instead of an illegal instruction. The check stands in the
+// program's pre-initialisers, which run before the constructors of any library, since those of libkvant are compiled
+// for the baseline already. The functions here are compiled for every x86-64 processor and call the C library alone.
 #if defined(__x86_64__)
 #include <string.h>
 #include <unistd.h>

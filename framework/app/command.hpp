@@ -1,6 +1,5 @@
 // Room app: the composition root and the command line. One file per command, app/command_<name>.cpp, which defines
-// `void add_<name>(CLI::App& app, Context& context)` and is declared and registered in commands.hpp. A command is
-// registered when its inside exists, not before.
+// `void add_<name>(CLI::App& app, Context& context)` and is declared and registered in commands.hpp and commands.cpp.
 #pragma once
 
 #include <CLI/CLI.hpp>

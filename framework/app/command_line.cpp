@@ -4,10 +4,14 @@
 namespace kvant::app {
 
 void add_config_arguments(CLI::App& subcommand, ConfigArguments& arguments) {
-  subcommand.add_option("CONFIG,--config", arguments.file, "the configuration, a TOML file (docs/configuration.md lists every key)")->required();
   subcommand
-      .add_option("--set", arguments.overrides,
-                  "one key of the configuration: section.key=value; TOML, or a bare word for a string; may be given again")
+      .add_option("CONFIG,--config", arguments.file,
+                  "the configuration, a TOML file (docs/configuration.md lists every key)")
+      ->required();
+  subcommand
+      .add_option(
+          "--set", arguments.overrides,
+          "one key of the configuration: section.key=value; TOML, or a bare word for a string; may be given again")
       ->type_name("KEY=VALUE")
       ->allow_extra_args(false);
 }

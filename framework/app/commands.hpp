@@ -1,5 +1,5 @@
-// The commands of the program, in the order in which --help shows them. A new one is a file app/command_<name>.cpp, a line
-// here and a line in commands.cpp.
+// The commands of the program, in the order in which --help shows them. A new one is a file app/command_<name>.cpp, a
+// line here and a line in commands.cpp.
 #pragma once
 
 #include "app/command.hpp"

@@ -27,15 +27,16 @@ std::vector<std::string> names_of(const CLI::App& app) {
   return names;
 }
 
-/// "there is no command 'trian'; did you mean 'train'?", or "" if the first word is a command. Asked before parsing, since
-/// CLI11 would answer `kvant trian --help` with the help of the program.
+/// "there is no command 'trian'; did you mean 'train'?", or "" if the first word is a command. Asked before parsing,
+/// since CLI11 would answer `kvant trian --help` with the help of the program.
 std::string unknown_command(const CLI::App& app, const Context& context) {
   if (context.arguments.empty() || context.arguments.front().starts_with("-")) return {};
   const std::string& word = context.arguments.front();
   for (const std::string& name : names_of(app))
     if (name == word) return {};
   const std::string meant = kvant::config::nearest(word, names_of(app));
-  const std::string advice = meant.empty() ? "valid are " + kvant::config::listed(names_of(app)) : "did you mean '" + meant + "'?";
+  const std::string advice =
+      meant.empty() ? "valid are " + kvant::config::listed(names_of(app)) : "did you mean '" + meant + "'?";
   return "there is no command '" + word + "'; " + advice;
 }
 
@@ -69,7 +70,8 @@ int run(const Context& context) {
   } catch (const std::bad_alloc&) {
     return end_with("there is not enough memory.", ExitCode::failure);
   } catch (const std::exception& error) {
-    return end_with(std::string("something went wrong that has no sentence of its own: ") + error.what(), ExitCode::failure);
+    return end_with(std::string("something went wrong that has no sentence of its own: ") + error.what(),
+                    ExitCode::failure);
   }
 }
 

@@ -12,12 +12,14 @@ struct RunSetup {
   config::Document document;
   config::Settings settings;
 
-  /// Loads the plugins of run.plugins and of the scheme, hands them their sections, and refuses what nobody took. Kokkos must be up.
+  /// Loads the plugins of run.plugins and of the scheme, hands them their sections, and refuses what nobody took.
+  /// Kokkos must be up.
   void load_plugins();
 };
 
-/// Reads the file and the overrides and refuses, before any device is touched, what the sections alone can tell. Keys of plugins
-/// are taken by load_plugins(). read_model: for commands that need no data and no steps (explain); read_run: for a whole run.
+/// Reads the file and the overrides and refuses, before any device is touched, what the sections alone can tell. Keys
+/// of plugins are taken by load_plugins(). read_model: for commands that need no data and no steps (explain); read_run:
+/// for a whole run.
 RunSetup read_model(const ConfigArguments& arguments);
 RunSetup read_run(const ConfigArguments& arguments);
 

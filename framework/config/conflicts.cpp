@@ -1,4 +1,5 @@
-// What cannot go together although each value alone is legal. One function for each section, one sentence for each problem.
+// What cannot go together although each value alone is legal. One function for each section, one sentence for each
+// problem.
 #include <fmt/format.h>
 
 #include "base/error.hpp"
@@ -26,17 +27,20 @@ void check_layers(const ModelSettings& m, Conflicts& c) {
   c.when(has_dense && m.base_mlp_dim == 0, "[model] has {} dense layers, so base_mlp_dim must be at least 1; found 0",
          m.first_num_dense_layers);
   c.when(!has_dense && m.base_mlp_dim != 0,
-         "[model] base_mlp_dim = {} is the width of dense layers, but first_num_dense_layers = 0 makes none", m.base_mlp_dim);
+         "[model] base_mlp_dim = {} is the width of dense layers, but first_num_dense_layers = 0 makes none",
+         m.base_mlp_dim);
   if (!has_moe) {
-    c.when(m.num_experts > 0 || m.shared_experts > 0,
-           "[model] asks for {} routed and {} shared experts, but all {} layers are dense (first_num_dense_layers = {})",
-           m.num_experts, m.shared_experts, m.base_num_decoder_layers, m.first_num_dense_layers);
+    c.when(
+        m.num_experts > 0 || m.shared_experts > 0,
+        "[model] asks for {} routed and {} shared experts, but all {} layers are dense (first_num_dense_layers = {})",
+        m.num_experts, m.shared_experts, m.base_num_decoder_layers, m.first_num_dense_layers);
     c.when(m.load_balance_loss_weight > 0.0,
-           "[model] load_balance_loss_weight = {} needs MoE layers, but all {} layers are dense", m.load_balance_loss_weight,
-           m.base_num_decoder_layers);
+           "[model] load_balance_loss_weight = {} needs MoE layers, but all {} layers are dense",
+           m.load_balance_loss_weight, m.base_num_decoder_layers);
     return;
   }
-  c.when(m.num_experts == 0, "[model] has {} MoE layers, so num_experts must be at least 1; found 0", m.num_moe_layers());
+  c.when(m.num_experts == 0, "[model] has {} MoE layers, so num_experts must be at least 1; found 0",
+         m.num_moe_layers());
   c.when(m.base_moe_mlp_dim == 0, "[model] has {} MoE layers, so base_moe_mlp_dim must be at least 1; found 0",
          m.num_moe_layers());
   c.when(m.num_experts_per_tok == 0, "[model] has {} MoE layers, so num_experts_per_tok must be at least 1; found 0",
@@ -48,20 +52,24 @@ void check_layers(const ModelSettings& m, Conflicts& c) {
 void check_attention(const ModelSettings& m, Conflicts& c) {
   const int64_t kv = m.base_num_kv_heads;
   if (kv != 0 && m.base_num_query_heads % kv != 0)
-    c.when(true, "[model] base_num_query_heads = {} does not divide into base_num_kv_heads = {}", m.base_num_query_heads, kv);
+    c.when(true, "[model] base_num_query_heads = {} does not divide into base_num_kv_heads = {}",
+           m.base_num_query_heads, kv);
   else
     c.when(kv != 0 && kv != m.base_num_query_heads,
-           "[model] base_num_kv_heads = {} differs from base_num_query_heads = {}: latent attention has one key head for each "
+           "[model] base_num_kv_heads = {} differs from base_num_query_heads = {}: latent attention has one key head "
+           "for each "
            "query head",
            kv, m.base_num_query_heads);
-  c.when(m.qk_rope_head_dim % 2 != 0, "[model] qk_rope_head_dim = {} must be even: positions rotate pairs", m.qk_rope_head_dim);
+  c.when(m.qk_rope_head_dim % 2 != 0, "[model] qk_rope_head_dim = {} must be even: positions rotate pairs",
+         m.qk_rope_head_dim);
   if (m.rope_type != RopeType::yarn) return;
   c.when(m.max_position_embeddings < m.original_max_position_embeddings,
-         "[model] max_position_embeddings = {} is less than original_max_position_embeddings = {}", m.max_position_embeddings,
-         m.original_max_position_embeddings);
+         "[model] max_position_embeddings = {} is less than original_max_position_embeddings = {}",
+         m.max_position_embeddings, m.original_max_position_embeddings);
   c.when(m.beta_fast < m.beta_slow, "[model] beta_fast = {} is less than beta_slow = {}", m.beta_fast, m.beta_slow);
-  c.when(m.max_target_length > m.max_position_embeddings, "[model] max_target_length = {} is more than max_position_embeddings = {}",
-         m.max_target_length, m.max_position_embeddings);
+  c.when(m.max_target_length > m.max_position_embeddings,
+         "[model] max_target_length = {} is more than max_position_embeddings = {}", m.max_target_length,
+         m.max_position_embeddings);
 }
 
 void check_groups(const ModelSettings& m, Conflicts& c) {
@@ -78,19 +86,22 @@ void check_groups(const ModelSettings& m, Conflicts& c) {
   }
   c.when(kept > groups, "[model] topk_routing_group = {} is more than n_routing_groups = {}", kept, groups);
   const int64_t in_group = m.num_experts / groups;
-  c.when(in_group < 2, "[model] a routing group is ranked by its two best experts, but num_experts = {} in n_routing_groups = {} gives {}",
+  c.when(in_group < 2,
+         "[model] a routing group is ranked by its two best experts, but num_experts = {} in n_routing_groups = {} "
+         "gives {}",
          m.num_experts, groups, in_group);
   c.when(kept <= groups && m.num_experts_per_tok > kept * in_group,
-         "[model] num_experts_per_tok = {} is more than the {} experts of topk_routing_group = {} groups", m.num_experts_per_tok,
-         kept * in_group, kept);
+         "[model] num_experts_per_tok = {} is more than the {} experts of topk_routing_group = {} groups",
+         m.num_experts_per_tok, kept * in_group, kept);
 }
 
 void check_router_and_mtp(const ModelSettings& m, Conflicts& c) {
   c.when(m.routed_bias_update_rate > 0.0 && !m.routed_bias,
-         "[model] routed_bias_update_rate = {} moves a bias, but routed_bias = false: there is none", m.routed_bias_update_rate);
+         "[model] routed_bias_update_rate = {} moves a bias, but routed_bias = false: there is none",
+         m.routed_bias_update_rate);
   c.when(m.mtp_num_layers + 1 >= m.max_target_length,
-         "[model] mtp_num_layers = {} predict {} tokens ahead, but max_target_length = {}", m.mtp_num_layers, m.mtp_num_layers + 1,
-         m.max_target_length);
+         "[model] mtp_num_layers = {} predict {} tokens ahead, but max_target_length = {}", m.mtp_num_layers,
+         m.mtp_num_layers + 1, m.max_target_length);
 }
 
 void check_quant(const Settings& s, Conflicts& c) {
@@ -104,15 +115,17 @@ void check_quant(const Settings& s, Conflicts& c) {
          q.quantization);
   c.when(q.quantize_router_proj && m.float32_gate_logits,
          "[quant] quantize_router_proj = true undoes [model] float32_gate_logits = true: set one of them to false");
-  c.when(q.quantize_mtp && m.mtp_num_layers == 0, "[quant] quantize_mtp = true, but [model] mtp_num_layers = 0: there is no such block");
+  c.when(q.quantize_mtp && m.mtp_num_layers == 0,
+         "[quant] quantize_mtp = true, but [model] mtp_num_layers = 0: there is no such block");
   c.when(q.quantize_logits_proj && m.logits_via_embedding,
          "[quant] quantize_logits_proj = true needs a head of its own, but [model] logits_via_embedding = true");
   c.when(q.quantize_logits_proj && m.logits_dot_in_fp32,
          "[quant] quantize_logits_proj = true undoes [model] logits_dot_in_fp32 = true: set one of them to false");
-  for (const auto& [name, method] : {std::pair("logits_proj_quant_calibration_method", &q.logits_proj_quant_calibration_method),
-                                     std::pair("logits_proj_bwd_quant_calibration_method", &q.logits_proj_bwd_quant_calibration_method)})
-    c.when(!q.quantize_logits_proj && !method->empty(), "[quant] {} = \"{}\" has nothing to act on, since quantize_logits_proj = false",
-           name, *method);
+  for (const auto& [name, method] :
+       {std::pair("logits_proj_quant_calibration_method", &q.logits_proj_quant_calibration_method),
+        std::pair("logits_proj_bwd_quant_calibration_method", &q.logits_proj_bwd_quant_calibration_method)})
+    c.when(!q.quantize_logits_proj && !method->empty(),
+           "[quant] {} = \"{}\" has nothing to act on, since quantize_logits_proj = false", name, *method);
 }
 
 void check_data(const Settings& s, Conflicts& c) {
@@ -125,16 +138,19 @@ void check_data(const Settings& s, Conflicts& c) {
     c.when(d.tokenizer_type == "sentencepiece" && d.tokenizer_path.empty(),
            "[data] tokenizer_type = \"sentencepiece\" needs tokenizer_path");
     c.when(d.tokenizer_type == "bytes" && !d.tokenizer_path.empty(),
-           "[data] tokenizer_path = \"{}\" is read by tokenizer_type = \"sentencepiece\" only; found \"bytes\"", d.tokenizer_path);
+           "[data] tokenizer_path = \"{}\" is read by tokenizer_type = \"sentencepiece\" only; found \"bytes\"",
+           d.tokenizer_path);
     c.when(d.tokenizer_type == "bytes" && s.model.vocab_size < 256,
            "[data] tokenizer_type = \"bytes\" has 256 tokens, more than [model] vocab_size = {}", s.model.vocab_size);
-    c.when(d.max_segments_per_seq == 0, "[data] max_segments_per_seq = 0 leaves no document in a sequence: -1 means no limit");
+    c.when(d.max_segments_per_seq == 0,
+           "[data] max_segments_per_seq = 0 leaves no document in a sequence: -1 means no limit");
     c.when(!d.packing && d.packing_type != DataSettings().packing_type,
            "[data] packing_type = \"{}\" is read where packing = true only; found false", d.packing_type);
     c.when(!d.packing && d.max_segments_per_seq != DataSettings().max_segments_per_seq,
            "[data] max_segments_per_seq = {} is read where packing = true only; found false", d.max_segments_per_seq);
     c.when(s.metrics.eval_steps != 0 && d.eval_fraction == 0.0,
-           "[metrics] eval_steps = {} asks for evaluation, but [data] eval_fraction = 0 holds nothing out: set eval_steps = 0 or hold "
+           "[metrics] eval_steps = {} asks for evaluation, but [data] eval_fraction = 0 holds nothing out: set "
+           "eval_steps = 0 or hold "
            "something out",
            s.metrics.eval_steps);
   } else {
@@ -145,24 +161,27 @@ void check_data(const Settings& s, Conflicts& c) {
 
 void check_batch(const DataSettings& d, int ranks, Conflicts& c) {
   const int64_t shares = ranks * d.gradient_accumulation_steps;
-  const std::string product = fmt::format("{} ranks × gradient_accumulation_steps = {}", ranks, d.gradient_accumulation_steps);
+  const std::string product =
+      fmt::format("{} ranks × gradient_accumulation_steps = {}", ranks, d.gradient_accumulation_steps);
   if (d.global_batch_size == 0 && d.per_device_batch_size == 0)
     c.when(true, "[data] says nothing about the batch: give global_batch_size or per_device_batch_size");
   else if (d.per_device_batch_size == 0)
-    c.when(d.global_batch_size % shares != 0, "[data] global_batch_size = {} does not divide by {}", d.global_batch_size, product);
+    c.when(d.global_batch_size % shares != 0, "[data] global_batch_size = {} does not divide by {}",
+           d.global_batch_size, product);
   else
     c.when(d.global_batch_size != 0 && d.global_batch_size != d.per_device_batch_size * shares,
-           "[data] global_batch_size = {} is not per_device_batch_size = {} × {}", d.global_batch_size, d.per_device_batch_size,
-           product);
+           "[data] global_batch_size = {} is not per_device_batch_size = {} × {}", d.global_batch_size,
+           d.per_device_batch_size, product);
 }
 
 void check_schedule(const Settings& s, Conflicts& c) {
   c.when(s.run.steps == 0, "[run] steps is missing: a run needs at least 1 step");
   const OptimizerSettings& o = s.optimizer;
-  c.when(o.learning_rate_schedule_steps == 0, "[optimizer] learning_rate_schedule_steps = 0 means nothing: -1 means as [run] steps");
+  c.when(o.learning_rate_schedule_steps == 0,
+         "[optimizer] learning_rate_schedule_steps = 0 means nothing: -1 means as [run] steps");
   c.when(o.lr_schedule_type == "wsd" && o.warmup_steps_fraction + o.wsd_decay_steps_fraction > 1.0,
-         "[optimizer] warmup_steps_fraction = {} and wsd_decay_steps_fraction = {} add up to more than 1", o.warmup_steps_fraction,
-         o.wsd_decay_steps_fraction);
+         "[optimizer] warmup_steps_fraction = {} and wsd_decay_steps_fraction = {} add up to more than 1",
+         o.warmup_steps_fraction, o.wsd_decay_steps_fraction);
   c.when(s.metrics.eval_interval == 0, "[metrics] eval_interval = 0 means nothing: -1 evaluates at the end only");
 }
 

@@ -1,13 +1,13 @@
-// Room config: TOML files read strictly. Every key is taken by somebody or refused; whoever takes a key says its type, range,
-// unit and meaning, so that the reference of all keys (docs/configuration.md) comes from the readers themselves.
+// Room config: TOML files read strictly. Every key is taken by somebody or refused; whoever takes a key says its type,
+// range, unit and meaning, so that the reference of all keys (docs/configuration.md) comes from the readers themselves.
 //
 //   Document document = Document::read("run.toml", {"optimizer.learning_rate=1e-3"});
 //   Section run = document.section("run");
 //   const int64_t steps = run.require_int({"steps", "optimizer steps of the run", "steps"}, at_least(1));
 //   document.finish();   // throws one UsageError that lists everything that was wrong
 //
-// A take never throws for what the user wrote: it notes the problem and returns the default, so that one run of the program
-// shows all problems. Values are therefore not to be used before finish().
+// A take never throws for what the user wrote: it notes the problem and returns the default, so that one run of the
+// program shows all problems. Values are therefore not to be used before finish().
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,8 @@
 
 namespace kvant::config {
 
-/// Where a key or value stands. line and column count from 1; line 0 = an override, `file` then holds it as it was written.
+/// Where a key or value stands. line and column count from 1; line 0 = an override, `file` then holds it as it was
+/// written.
 struct Place {
   std::string file;
   int line = 0;
@@ -52,13 +53,21 @@ struct Range {
 using IntRange = Range<int64_t>;
 using RealRange = Range<double>;
 template <std::integral T>
-IntRange at_least(T low) { return {static_cast<int64_t>(low), {}}; }
+IntRange at_least(T low) {
+  return {static_cast<int64_t>(low), {}};
+}
 template <std::floating_point T>
-RealRange at_least(T low) { return {low, {}}; }
+RealRange at_least(T low) {
+  return {low, {}};
+}
 template <std::integral T>
-IntRange between(T low, T high) { return {static_cast<int64_t>(low), static_cast<int64_t>(high)}; }
+IntRange between(T low, T high) {
+  return {static_cast<int64_t>(low), static_cast<int64_t>(high)};
+}
 template <std::floating_point T>
-RealRange between(T low, T high) { return {low, high}; }
+RealRange between(T low, T high) {
+  return {low, high};
+}
 inline RealRange above(double low) { return {low, {}, true}; }
 inline RealRange from_up_to(double low, double high) { return {low, high, false, true}; }  ///< low ≤ x < high
 
@@ -121,7 +130,8 @@ class Section {
   detail::Node* declare(const Key& key, std::string type, std::string fallback, std::string allowed);
   void note(const Place& place, std::string sentence);
   void settle(const Key& key, std::string value);
-  /// True if a layer gives the key and the value has the type; otherwise `value` is the default and the problem is noted.
+  /// True if a layer gives the key and the value has the type; otherwise `value` is the default and the problem is
+  /// noted.
   template <class T>
   bool read(const Key& key, const T* fallback, std::string allowed, T& value);
   template <class T>
@@ -139,9 +149,11 @@ class Document {
   /// Throws UsageError at once for what cannot be read at all: a missing file, broken TOML, a cycle of `extends`.
   static Document read(const std::string& file, const std::vector<std::string>& overrides = {});
   /// The same from memory; `name` stands for the file in messages and for what `extends` is relative to.
-  static Document parse(const std::string& text, const std::string& name, const std::vector<std::string>& overrides = {});
+  static Document parse(const std::string& text, const std::string& name,
+                        const std::vector<std::string>& overrides = {});
 
-  /// `path`: "run", "quant.plugins.my_scheme". `owner` names who reads it in messages ("plugin 'my_scheme'"), if not the section.
+  /// `path`: "run", "quant.plugins.my_scheme". `owner` names who reads it in messages ("plugin 'my_scheme'"), if not
+  /// the section.
   Section section(const std::string& path, const std::string& owner = {});
 
   /// Sections directly below `path` that the files have.

@@ -6,8 +6,8 @@
 
 #include "base/error.hpp"
 #include "config/detail/state.hpp"
-#include "config/suggest.hpp"
 #include "config/document.hpp"
+#include "config/suggest.hpp"
 
 namespace kvant::config {
 
@@ -135,14 +135,16 @@ Place Section::place_of(std::string_view name) const {
   return {state_->name, 0, 0};
 }
 
-void Section::note(const Place& place, std::string sentence) { state_->problems.push_back({place, std::move(sentence)}); }
+void Section::note(const Place& place, std::string sentence) {
+  state_->problems.push_back({place, std::move(sentence)});
+}
 
 void Section::refuse(std::string_view name, const std::string& sentence) { note(place_of(name), sentence); }
 
 Node* Section::declare(const Key& key, std::string type, std::string fallback, std::string allowed) {
   for (const KeyRecord& record : state_->keys)
-    kvant::require(record.section != path_ || record.key.name != key.name, "two readers take the key '{}' of section [{}]", key.name,
-                   path_);
+    kvant::require(record.section != path_ || record.key.name != key.name,
+                   "two readers take the key '{}' of section [{}]", key.name, path_);
   KeyRecord record{path_, key, std::move(type), std::move(fallback), std::move(allowed), {}, false, {}};
   record.value = record.fallback;
   Node* node = node_ == nullptr ? nullptr : node_->find(key.name);
@@ -168,13 +170,15 @@ bool Section::read(const Key& key, const T* fallback, std::string allowed, T& va
   if (node == nullptr) {
     if (fallback == nullptr) {
       const std::string meaning = key.description.empty() ? "" : fmt::format(" ({})", key.description);
-      note(place_of(key.name), fmt::format("section [{}] needs the key '{}'{}: {}", path_, key.name, meaning, with_article(type)));
+      note(place_of(key.name),
+           fmt::format("section [{}] needs the key '{}'{}: {}", path_, key.name, meaning, with_article(type)));
     }
     return false;
   }
   T given{};
   if (!Type<T>::read(*node, given)) {
-    note(node->place, fmt::format("{} in section [{}] must be {}; found {}", key.name, path_, with_article(type), describe(*node)));
+    note(node->place,
+         fmt::format("{} in section [{}] must be {}; found {}", key.name, path_, with_article(type), describe(*node)));
     return false;
   }
   value = given;
@@ -205,7 +209,7 @@ T Section::require(const Key& key) {
   return value;
 }
 
-#define KVANT_INSTANTIATE(T)                                    \
+#define KVANT_INSTANTIATE(T)                                      \
   template T Section::take<T>(const Key& key, const T& fallback); \
   template T Section::require<T>(const Key& key);
 KVANT_INSTANTIATE(bool)
@@ -220,11 +224,15 @@ KVANT_INSTANTIATE(std::vector<std::string>)
 int64_t Section::take_int(const Key& key, int64_t fallback, const IntRange& range) {
   return read_in_range<int64_t>(key, &fallback, range);
 }
-int64_t Section::require_int(const Key& key, const IntRange& range) { return read_in_range<int64_t>(key, nullptr, range); }
+int64_t Section::require_int(const Key& key, const IntRange& range) {
+  return read_in_range<int64_t>(key, nullptr, range);
+}
 double Section::take_real(const Key& key, double fallback, const RealRange& range) {
   return read_in_range<double>(key, &fallback, range);
 }
-double Section::require_real(const Key& key, const RealRange& range) { return read_in_range<double>(key, nullptr, range); }
+double Section::require_real(const Key& key, const RealRange& range) {
+  return read_in_range<double>(key, nullptr, range);
+}
 
 std::string Section::take_choice(const Key& key, const std::string& fallback, const std::vector<std::string>& choices) {
   std::vector<std::string> quoted;
@@ -236,7 +244,8 @@ std::string Section::take_choice(const Key& key, const std::string& fallback, co
     if (value == choice) return value;
   const std::string meant = nearest(value, choices);
   const std::string advice = meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant);
-  refuse(key.name, fmt::format("{} in section [{}] must be {}; found \"{}\"{}", key.name, path_, allowed, value, advice));
+  refuse(key.name,
+         fmt::format("{} in section [{}] must be {}; found \"{}\"{}", key.name, path_, allowed, value, advice));
   return fallback;
 }
 

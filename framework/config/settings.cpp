@@ -11,123 +11,155 @@ namespace {
 RunSettings read_run(Document& document) {
   RunSettings s;
   Section section = document.section("run");
-  s.steps = section.take_int({"steps", "optimizer steps of the run; a run needs at least 1", "steps"}, s.steps, at_least(0));
+  s.steps =
+      section.take_int({"steps", "optimizer steps of the run; a run needs at least 1", "steps"}, s.steps, at_least(0));
   s.seed = static_cast<uint64_t>(section.take_int(
-      {"seed", "fixes initial weights, noise of rounding and, unless data_shuffle_seed is given, the order of the data"},
+      {"seed",
+       "fixes initial weights, noise of rounding and, unless data_shuffle_seed is given, the order of the data"},
       static_cast<int64_t>(s.seed), at_least(0)));
-  s.deterministic = section.take(
-      {"deterministic", "the same bits whatever the number of threads and micro-batches; what cannot do that is refused"},
-      s.deterministic);
-  s.plugins = section.take({"plugins", "plugins to load beside those that other keys name: names, or absolute paths of files"},
-                           s.plugins);
+  s.deterministic =
+      section.take({"deterministic",
+                    "the same bits whatever the number of threads and micro-batches; what cannot do that is refused"},
+                   s.deterministic);
+  s.plugins = section.take(
+      {"plugins", "plugins to load beside those that other keys name: names, or absolute paths of files"}, s.plugins);
   return s;
 }
 
 void read_shape(Section& section, ModelSettings& s) {
   s.decoder_block = section.take_enum({"decoder_block", "family of the decoder layers"}, s.decoder_block,
                                       {{"deepseek", DecoderBlock::deepseek}});
-  s.vocab_size = section.require_int({"vocab_size", "rows of the embedding and columns of the head", "tokens"}, at_least(2));
+  s.vocab_size =
+      section.require_int({"vocab_size", "rows of the embedding and columns of the head", "tokens"}, at_least(2));
   s.max_target_length = section.require_int({"max_target_length", "length of a sequence", "tokens"}, at_least(2));
   s.base_emb_dim = section.require_int({"base_emb_dim", "width of the residual stream"}, at_least(1));
   s.base_num_query_heads = section.require_int({"base_num_query_heads", "attention heads"}, at_least(1));
-  s.base_num_kv_heads = section.take_int({"base_num_kv_heads", "heads of keys and values; 0 = as base_num_query_heads, and latent attention takes no other number"},
-                                         s.base_num_kv_heads, at_least(0));
-  s.base_num_decoder_layers = section.require_int({"base_num_decoder_layers", "decoder layers, dense ones included"}, at_least(1));
-  s.first_num_dense_layers = section.take_int(
-      {"first_num_dense_layers", "layers at the bottom that have one dense MLP instead of experts"}, s.first_num_dense_layers,
-      at_least(0));
-  s.base_mlp_dim = section.take_int({"base_mlp_dim", "hidden width of a dense layer's MLP; needed where there are dense layers"},
-                                    s.base_mlp_dim, at_least(0));
-  s.base_moe_mlp_dim = section.take_int({"base_moe_mlp_dim", "hidden width of one expert; needed where there are MoE layers"},
-                                        s.base_moe_mlp_dim, at_least(0));
+  s.base_num_kv_heads = section.take_int(
+      {"base_num_kv_heads",
+       "heads of keys and values; 0 = as base_num_query_heads, and latent attention takes no other number"},
+      s.base_num_kv_heads, at_least(0));
+  s.base_num_decoder_layers =
+      section.require_int({"base_num_decoder_layers", "decoder layers, dense ones included"}, at_least(1));
+  s.first_num_dense_layers =
+      section.take_int({"first_num_dense_layers", "layers at the bottom that have one dense MLP instead of experts"},
+                       s.first_num_dense_layers, at_least(0));
+  s.base_mlp_dim =
+      section.take_int({"base_mlp_dim", "hidden width of a dense layer's MLP; needed where there are dense layers"},
+                       s.base_mlp_dim, at_least(0));
+  s.base_moe_mlp_dim =
+      section.take_int({"base_moe_mlp_dim", "hidden width of one expert; needed where there are MoE layers"},
+                       s.base_moe_mlp_dim, at_least(0));
   s.num_experts = section.take_int({"num_experts", "routed experts of an MoE layer"}, s.num_experts, at_least(0));
-  s.num_experts_per_tok = section.take_int({"num_experts_per_tok", "routed experts that a token visits"}, s.num_experts_per_tok,
-                                           at_least(0));
+  s.num_experts_per_tok = section.take_int({"num_experts_per_tok", "routed experts that a token visits"},
+                                           s.num_experts_per_tok, at_least(0));
   s.shared_experts = section.take_int(
       {"shared_experts", "experts that every token visits, fused into one MLP of shared_experts × base_moe_mlp_dim"},
       s.shared_experts, at_least(0));
 }
 
 void read_attention(Section& section, ModelSettings& s) {
-  s.q_lora_rank = section.take_int({"q_lora_rank", "rank of the query projection; 0 = one full matrix"}, s.q_lora_rank, at_least(0));
-  s.kv_lora_rank = section.take_int({"kv_lora_rank", "rank of the joint key and value projection"}, s.kv_lora_rank, at_least(1));
+  s.q_lora_rank = section.take_int({"q_lora_rank", "rank of the query projection; 0 = one full matrix"}, s.q_lora_rank,
+                                   at_least(0));
+  s.kv_lora_rank =
+      section.take_int({"kv_lora_rank", "rank of the joint key and value projection"}, s.kv_lora_rank, at_least(1));
   s.qk_nope_head_dim = section.take_int({"qk_nope_head_dim", "width of a head's query and key without position"},
                                         s.qk_nope_head_dim, at_least(1));
-  s.qk_rope_head_dim = section.take_int({"qk_rope_head_dim", "width of a head's query and key that is rotated by position; even"},
-                                        s.qk_rope_head_dim, at_least(2));
+  s.qk_rope_head_dim =
+      section.take_int({"qk_rope_head_dim", "width of a head's query and key that is rotated by position; even"},
+                       s.qk_rope_head_dim, at_least(2));
   s.v_head_dim = section.take_int({"v_head_dim", "width of a head's value"}, s.v_head_dim, at_least(1));
-  s.use_sliced_mla_proj = section.take(
-      {"use_sliced_mla_proj", "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split"},
-      s.use_sliced_mla_proj);
+  s.use_sliced_mla_proj =
+      section.take({"use_sliced_mla_proj",
+                    "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split"},
+                   s.use_sliced_mla_proj);
 }
 
 void read_rope(Section& section, ModelSettings& s) {
   s.rope_type = section.take_enum({"rope_type", "rotary positions as they are, or stretched by YaRN"}, s.rope_type,
                                   {{"default", RopeType::plain}, {"yarn", RopeType::yarn}});
-  s.rope_interleave = section.take({"rope_interleave", "rotated pairs are neighbours (2i, 2i+1) rather than halves (i, i + dim/2)"},
-                                   s.rope_interleave);
-  s.rope_max_timescale = section.take_real({"rope_max_timescale", "base θ of the rotary frequencies"}, s.rope_max_timescale, above(1.0));
+  s.rope_interleave =
+      section.take({"rope_interleave", "rotated pairs are neighbours (2i, 2i+1) rather than halves (i, i + dim/2)"},
+                   s.rope_interleave);
+  s.rope_max_timescale =
+      section.take_real({"rope_max_timescale", "base θ of the rotary frequencies"}, s.rope_max_timescale, above(1.0));
   s.original_max_position_embeddings = section.take_int(
       {"original_max_position_embeddings", "yarn: length that the unstretched positions were made for", "tokens"},
       s.original_max_position_embeddings, at_least(1));
   s.max_position_embeddings = section.take_int(
-      {"max_position_embeddings", "yarn: stretched length; above the original one, scores are scaled by the square of mscale's factor",
-       "tokens"},
+      {"max_position_embeddings",
+       "yarn: stretched length; above the original one, scores are scaled by the square of mscale's factor", "tokens"},
       s.max_position_embeddings, at_least(1));
   s.rope_factor = section.take_real({"rope_factor", "yarn: factor of the stretch"}, s.rope_factor, at_least(1.0));
-  s.beta_fast = section.take_real({"beta_fast", "yarn: turns over the original length above which a frequency stays"}, s.beta_fast, above(0.0));
-  s.beta_slow = section.take_real({"beta_slow", "yarn: turns over the original length below which a frequency is divided by the factor"},
-                                  s.beta_slow, above(0.0));
-  s.mscale = section.take_real({"mscale", "yarn: scores are multiplied by (0.1·mscale·ln(rope_factor) + 1)²"}, s.mscale, at_least(0.0));
-  s.rope_truncate = section.take({"rope_truncate", "yarn: round the bounds of the ramp between the two betas to whole frequencies"},
-                                 s.rope_truncate);
-  s.rope_attention_scaling = section.take(
-      {"rope_attention_scaling", "yarn: multiply cosines and sines by 0.1·ln(rope_factor) + 1 as well"}, s.rope_attention_scaling);
+  s.beta_fast = section.take_real({"beta_fast", "yarn: turns over the original length above which a frequency stays"},
+                                  s.beta_fast, above(0.0));
+  s.beta_slow = section.take_real(
+      {"beta_slow", "yarn: turns over the original length below which a frequency is divided by the factor"},
+      s.beta_slow, above(0.0));
+  s.mscale = section.take_real({"mscale", "yarn: scores are multiplied by (0.1·mscale·ln(rope_factor) + 1)²"}, s.mscale,
+                               at_least(0.0));
+  s.rope_truncate =
+      section.take({"rope_truncate", "yarn: round the bounds of the ramp between the two betas to whole frequencies"},
+                   s.rope_truncate);
+  s.rope_attention_scaling =
+      section.take({"rope_attention_scaling", "yarn: multiply cosines and sines by 0.1·ln(rope_factor) + 1 as well"},
+                   s.rope_attention_scaling);
 }
 
 void read_router(Section& section, ModelSettings& s) {
-  s.routed_score_func = section.take_enum({"routed_score_func", "what turns the router's logits into scores; \"\" = nothing"},
-                                          s.routed_score_func,
-                                          {{"", ScoreFunction::identity},
-                                           {"softmax", ScoreFunction::softmax},
-                                           {"sigmoid", ScoreFunction::sigmoid},
-                                           {"sqrtsoftplus", ScoreFunction::sqrtsoftplus}});
-  s.routed_bias = section.take({"routed_bias", "a bias per expert that takes part in the choice of experts, not in their weights"},
-                               s.routed_bias);
+  s.routed_score_func = section.take_enum(
+      {"routed_score_func", "what turns the router's logits into scores; \"\" = nothing"}, s.routed_score_func,
+      {{"", ScoreFunction::identity},
+       {"softmax", ScoreFunction::softmax},
+       {"sigmoid", ScoreFunction::sigmoid},
+       {"sqrtsoftplus", ScoreFunction::sqrtsoftplus}});
+  s.routed_bias =
+      section.take({"routed_bias", "a bias per expert that takes part in the choice of experts, not in their weights"},
+                   s.routed_bias);
   s.routed_bias_update_rate = section.take_real(
       {"routed_bias_update_rate", "step of the bias towards even load, once per optimizer step; 0 = it never moves"},
       s.routed_bias_update_rate, at_least(0.0));
   s.routed_scaling_factor = section.take_real({"routed_scaling_factor", "factor on the weights of the chosen experts"},
                                               s.routed_scaling_factor, above(0.0));
-  s.norm_topk_prob = section.take({"norm_topk_prob", "divide the weights of the chosen experts by their sum"}, s.norm_topk_prob);
+  s.norm_topk_prob =
+      section.take({"norm_topk_prob", "divide the weights of the chosen experts by their sum"}, s.norm_topk_prob);
   s.n_routing_groups = section.take_int({"n_routing_groups", "groups that experts are chosen from; -1 = no groups"},
                                         s.n_routing_groups, at_least(-1));
-  s.topk_routing_group = section.take_int({"topk_routing_group", "groups that a token's experts may come from; -1 = no groups"},
-                                          s.topk_routing_group, at_least(-1));
+  s.topk_routing_group =
+      section.take_int({"topk_routing_group", "groups that a token's experts may come from; -1 = no groups"},
+                       s.topk_routing_group, at_least(-1));
   s.load_balance_loss_weight = section.take_real({"load_balance_loss_weight", "weight of the load-balance loss"},
                                                  s.load_balance_loss_weight, at_least(0.0));
-  s.float32_gate_logits = section.take({"float32_gate_logits", "the router's matmul in float32 whatever dtype is"}, s.float32_gate_logits);
+  s.float32_gate_logits =
+      section.take({"float32_gate_logits", "the router's matmul in float32 whatever dtype is"}, s.float32_gate_logits);
   s.float32_weight_sum = section.take({"float32_weight_sum", "sum the experts' outputs in float32 whatever dtype is"},
                                       s.float32_weight_sum);
 }
 
 void read_head_and_types(Section& section, ModelSettings& s) {
-  s.mtp_num_layers = section.take_int({"mtp_num_layers", "multi-token-prediction modules"}, s.mtp_num_layers, at_least(0));
-  s.mtp_loss_scaling_factor = section.take_real({"mtp_loss_scaling_factor", "weight of the multi-token-prediction loss"},
-                                                s.mtp_loss_scaling_factor, at_least(0.0));
-  s.normalization_layer_epsilon = section.take_real({"normalization_layer_epsilon", "added to the mean square in RMSNorm"},
-                                                    s.normalization_layer_epsilon, above(0.0));
-  s.logits_via_embedding = section.take({"logits_via_embedding", "the head is the transposed embedding instead of a matrix of its own"},
-                                        s.logits_via_embedding);
-  s.logits_dot_in_fp32 = section.take({"logits_dot_in_fp32", "the head's matmul in float32 whatever dtype is"}, s.logits_dot_in_fp32);
-  s.z_loss_multiplier = section.take_real({"z_loss_multiplier", "weight of the squared log of the softmax's denominator"},
-                                          s.z_loss_multiplier, at_least(0.0));
+  s.mtp_num_layers =
+      section.take_int({"mtp_num_layers", "multi-token-prediction modules"}, s.mtp_num_layers, at_least(0));
+  s.mtp_loss_scaling_factor =
+      section.take_real({"mtp_loss_scaling_factor", "weight of the multi-token-prediction loss"},
+                        s.mtp_loss_scaling_factor, at_least(0.0));
+  s.normalization_layer_epsilon =
+      section.take_real({"normalization_layer_epsilon", "added to the mean square in RMSNorm"},
+                        s.normalization_layer_epsilon, above(0.0));
+  s.logits_via_embedding =
+      section.take({"logits_via_embedding", "the head is the transposed embedding instead of a matrix of its own"},
+                   s.logits_via_embedding);
+  s.logits_dot_in_fp32 =
+      section.take({"logits_dot_in_fp32", "the head's matmul in float32 whatever dtype is"}, s.logits_dot_in_fp32);
+  s.z_loss_multiplier =
+      section.take_real({"z_loss_multiplier", "weight of the squared log of the softmax's denominator"},
+                        s.z_loss_multiplier, at_least(0.0));
   s.dtype = section.take_enum({"dtype", "type in which activations are stored; master weights are float32"}, s.dtype,
                               {{"float32", ComputeType::float32}, {"bfloat16", ComputeType::bfloat16}});
-  s.remat_policy = section.take_enum({"remat_policy", "full: a layer keeps its input and runs forward again in backward"}, s.remat_policy,
-                                     {{"none", Remat::none}, {"full", Remat::full}});
-  s.init = section.take_enum({"init", "initial weights: MaxText's distributions, or one normal distribution for every matrix"}, s.init,
-                             {{"maxtext", Initialiser::maxtext}, {"normal", Initialiser::normal}});
+  s.remat_policy =
+      section.take_enum({"remat_policy", "full: a layer keeps its input and runs forward again in backward"},
+                        s.remat_policy, {{"none", Remat::none}, {"full", Remat::full}});
+  s.init = section.take_enum(
+      {"init", "initial weights: MaxText's distributions, or one normal distribution for every matrix"}, s.init,
+      {{"maxtext", Initialiser::maxtext}, {"normal", Initialiser::normal}});
   s.init_std = section.take_real({"init_std", "standard deviation of init = \"normal\""}, s.init_std, above(0.0));
 }
 
@@ -148,44 +180,52 @@ void refuse_wishes_without_scheme(Document& document, Section& section) {
   if (section.has("quantization")) return;
   for (const KeyRecord& record : document.keys())
     if (record.section == "quant" && record.given)
-      section.refuse(record.key.name, fmt::format("{} in section [quant] has nothing to act on: no 'quantization' names a scheme (write "
-                                                  "quantization = \"\" if nothing shall be quantized)",
-                                                  record.key.name));
+      section.refuse(record.key.name,
+                     fmt::format("{} in section [quant] has nothing to act on: no 'quantization' names a scheme (write "
+                                 "quantization = \"\" if nothing shall be quantized)",
+                                 record.key.name));
 }
 
 QuantSettings read_quant(Document& document) {
   QuantSettings s;
   Section section = document.section("quant");
   s.quantization = section.take({"quantization", "name of the scheme; \"\" = nothing is quantized"}, s.quantization);
-  s.use_qwix_quantization = section.take(
-      {"use_qwix_quantization", "the reference's switch between rules and its older path; only true can go with a scheme"},
-      s.use_qwix_quantization);
+  s.use_qwix_quantization =
+      section.take({"use_qwix_quantization",
+                    "the reference's switch between rules and its older path; only true can go with a scheme"},
+                   s.use_qwix_quantization);
   s.quantize_router_proj = section.take({"quantize_router_proj", "the router's matmul too"}, s.quantize_router_proj);
   s.quantize_mtp = section.take({"quantize_mtp", "the multi-token-prediction block too"}, s.quantize_mtp);
-  s.quantize_logits_proj = section.take({"quantize_logits_proj", "the head's matmul too, for every head that runs"}, s.quantize_logits_proj);
+  s.quantize_logits_proj =
+      section.take({"quantize_logits_proj", "the head's matmul too, for every head that runs"}, s.quantize_logits_proj);
   const std::string grammar = "absmax[,f], minmax[,f], rms,f, fixed,m or fixed,lo,hi";
-  s.weight_quantization_calibration_method = section.take(
-      {"weight_quantization_calibration_method", "how a weight's scale is found: " + grammar}, s.weight_quantization_calibration_method);
+  s.weight_quantization_calibration_method =
+      section.take({"weight_quantization_calibration_method", "how a weight's scale is found: " + grammar},
+                   s.weight_quantization_calibration_method);
   s.act_quantization_calibration_method = section.take(
       {"act_quantization_calibration_method", "the same for activations"}, s.act_quantization_calibration_method);
   s.bwd_quantization_calibration_method = section.take(
       {"bwd_quantization_calibration_method", "the same for output gradients"}, s.bwd_quantization_calibration_method);
-  s.drhs_grad_quantization_calibration_method = section.take(
-      {"drhs_grad_quantization_calibration_method", "the same for the gradient that gives the weight gradient; \"\" = as the other gradient"},
-      s.drhs_grad_quantization_calibration_method);
-  s.bwd_quantization_dtype = section.take_choice({"bwd_quantization_dtype", "type of quantized gradients under fp8_full"},
-                                                 s.bwd_quantization_dtype, {"e5m2", "e4m3"});
+  s.drhs_grad_quantization_calibration_method =
+      section.take({"drhs_grad_quantization_calibration_method",
+                    "the same for the gradient that gives the weight gradient; \"\" = as the other gradient"},
+                   s.drhs_grad_quantization_calibration_method);
+  s.bwd_quantization_dtype =
+      section.take_choice({"bwd_quantization_dtype", "type of quantized gradients under fp8_full"},
+                          s.bwd_quantization_dtype, {"e5m2", "e4m3"});
   s.logits_proj_quant_calibration_method = section.take(
       {"logits_proj_quant_calibration_method", "calibration of the head's weight and activation; \"\" = as everywhere"},
       s.logits_proj_quant_calibration_method);
   s.logits_proj_bwd_quant_calibration_method = section.take(
       {"logits_proj_bwd_quant_calibration_method", "calibration of the head's two gradients; \"\" = as everywhere"},
       s.logits_proj_bwd_quant_calibration_method);
-  s.quantization_local_shard_count = section.take_int(
-      {"quantization_local_shard_count", "parts of the token axis of a weight gradient, each with scales of its own; -1 = 1"},
-      s.quantization_local_shard_count, at_least(-1));
+  s.quantization_local_shard_count =
+      section.take_int({"quantization_local_shard_count",
+                        "parts of the token axis of a weight gradient, each with scales of its own; -1 = 1"},
+                       s.quantization_local_shard_count, at_least(-1));
   s.qwix_compat = section.take_choice(
-      {"qwix_compat", "\"xla\": scales and codes by rounded reciprocals, as the reference's compiler computes them"}, s.qwix_compat, {"", "xla"});
+      {"qwix_compat", "\"xla\": scales and codes by rounded reciprocals, as the reference's compiler computes them"},
+      s.qwix_compat, {"", "xla"});
   refuse_wishes_without_scheme(document, section);
   return s;
 }
@@ -193,35 +233,49 @@ QuantSettings read_quant(Document& document) {
 DataSettings read_data(Document& document) {
   DataSettings s;
   Section section = document.section("data");
-  s.dataset_type = section.take_choice({"dataset_type", "text, or random tokens that are the same batch every step"}, s.dataset_type,
-                                       {"text", "synthetic"});
-  s.dataset_name = section.take({"dataset_name", "a text that set-up fetches, by name; instead of dataset_path"}, s.dataset_name);
-  s.dataset_path = section.take_paths({"dataset_path", "text files or folders of them in this order, relative to the file that says so"}, s.dataset_path);
-  s.tokenizer_type = section.take_choice({"tokenizer_type", "one token per byte, or a SentencePiece model"}, s.tokenizer_type,
-                                         {"bytes", "sentencepiece"});
-  s.tokenizer_path = section.take_path({"tokenizer_path", "the SentencePiece model, relative to the file that says so"}, s.tokenizer_path);
+  s.dataset_type = section.take_choice({"dataset_type", "text, or random tokens that are the same batch every step"},
+                                       s.dataset_type, {"text", "synthetic"});
+  s.dataset_name =
+      section.take({"dataset_name", "a text that set-up fetches, by name; instead of dataset_path"}, s.dataset_name);
+  s.dataset_path = section.take_paths(
+      {"dataset_path", "text files or folders of them in this order, relative to the file that says so"},
+      s.dataset_path);
+  s.tokenizer_type = section.take_choice({"tokenizer_type", "one token per byte, or a SentencePiece model"},
+                                         s.tokenizer_type, {"bytes", "sentencepiece"});
+  s.tokenizer_path = section.take_path({"tokenizer_path", "the SentencePiece model, relative to the file that says so"},
+                                       s.tokenizer_path);
   s.document_separator = section.take_choice(
-      {"document_separator", "what ends a document: blank lines before a line that is not indented, any blank line, or the end of the file"},
+      {"document_separator",
+       "what ends a document: blank lines before a line that is not indented, any blank line, or the end of the file"},
       s.document_separator, {"entry", "blank_line", "file"});
-  s.packing = section.take({"packing", "several documents in one sequence, kept apart by segment; false: one document a sequence, padded"},
-                           s.packing);
+  s.packing = section.take(
+      {"packing", "several documents in one sequence, kept apart by segment; false: one document a sequence, padded"},
+      s.packing);
   s.packing_type = section.take_choice(
-      {"packing_type", "whole documents where they fit first, or all documents one after the other, cut at the length of a sequence"},
+      {"packing_type",
+       "whole documents where they fit first, or all documents one after the other, cut at the length of a sequence"},
       s.packing_type, {"first_fit", "concat_then_split"});
-  s.max_segments_per_seq = section.take_int({"max_segments_per_seq", "most documents in one sequence; -1 = no limit", "documents"},
-                                            s.max_segments_per_seq, at_least(-1));
-  s.eval_fraction = section.take_real({"eval_fraction", "share of the documents that is held out for evaluation, drawn by the order of the data", "fraction"},
-                                      s.eval_fraction, from_up_to(0.0, 1.0));
+  s.max_segments_per_seq =
+      section.take_int({"max_segments_per_seq", "most documents in one sequence; -1 = no limit", "documents"},
+                       s.max_segments_per_seq, at_least(-1));
+  s.eval_fraction = section.take_real(
+      {"eval_fraction", "share of the documents that is held out for evaluation, drawn by the order of the data",
+       "fraction"},
+      s.eval_fraction, from_up_to(0.0, 1.0));
   s.global_batch_size = section.take_int(
-      {"global_batch_size", "sequences of one optimizer step, over all ranks and micro-batches; instead of per_device_batch_size",
+      {"global_batch_size",
+       "sequences of one optimizer step, over all ranks and micro-batches; instead of per_device_batch_size",
        "sequences"},
       s.global_batch_size, at_least(0));
-  s.per_device_batch_size = section.take_int({"per_device_batch_size", "sequences of one micro-batch on one rank", "sequences"},
-                                             s.per_device_batch_size, at_least(0));
-  s.gradient_accumulation_steps = section.take_int({"gradient_accumulation_steps", "micro-batches of one optimizer step", "micro-batches"},
-                                                   s.gradient_accumulation_steps, at_least(1));
-  s.data_shuffle_seed = section.take_int({"data_shuffle_seed", "order of the data and choice of what is held out; -1 = as the run's seed"}, s.data_shuffle_seed,
-                                         at_least(-1));
+  s.per_device_batch_size =
+      section.take_int({"per_device_batch_size", "sequences of one micro-batch on one rank", "sequences"},
+                       s.per_device_batch_size, at_least(0));
+  s.gradient_accumulation_steps =
+      section.take_int({"gradient_accumulation_steps", "micro-batches of one optimizer step", "micro-batches"},
+                       s.gradient_accumulation_steps, at_least(1));
+  s.data_shuffle_seed = section.take_int(
+      {"data_shuffle_seed", "order of the data and choice of what is held out; -1 = as the run's seed"},
+      s.data_shuffle_seed, at_least(-1));
   return s;
 }
 
@@ -229,42 +283,53 @@ OptimizerSettings read_optimizer(Document& document) {
   OptimizerSettings s;
   Section section = document.section("optimizer");
   s.opt_type = section.take_choice({"opt_type", "the optimizer"}, s.opt_type, {"adamw"});
-  s.learning_rate = section.take_real({"learning_rate", "highest learning rate, reached after the warm-up"}, s.learning_rate, at_least(0.0));
+  s.learning_rate = section.take_real({"learning_rate", "highest learning rate, reached after the warm-up"},
+                                      s.learning_rate, at_least(0.0));
   s.lr_schedule_type = section.take_choice(
-      {"lr_schedule_type", "after the warm-up: cosine to the final fraction, constant with a decay at the end (wsd), or constant"},
+      {"lr_schedule_type",
+       "after the warm-up: cosine to the final fraction, constant with a decay at the end (wsd), or constant"},
       s.lr_schedule_type, {"cosine", "wsd", "constant"});
-  s.warmup_steps_fraction = section.take_real({"warmup_steps_fraction", "part of the schedule that climbs from 0", "fraction"},
-                                              s.warmup_steps_fraction, between(0.0, 1.0));
+  s.warmup_steps_fraction =
+      section.take_real({"warmup_steps_fraction", "part of the schedule that climbs from 0", "fraction"},
+                        s.warmup_steps_fraction, between(0.0, 1.0));
   s.learning_rate_final_fraction = section.take_real(
       {"learning_rate_final_fraction", "last learning rate over the highest one (cosine, wsd)", "fraction"},
       s.learning_rate_final_fraction, between(0.0, 1.0));
-  s.wsd_decay_steps_fraction = section.take_real({"wsd_decay_steps_fraction", "wsd: part of the schedule that decays", "fraction"},
-                                                 s.wsd_decay_steps_fraction, between(0.0, 1.0));
-  s.wsd_decay_style = section.take_choice({"wsd_decay_style", "wsd: shape of the decay"}, s.wsd_decay_style, {"linear", "cosine"});
-  s.learning_rate_schedule_steps = section.take_int(
-      {"learning_rate_schedule_steps", "length of the schedule, after which the learning rate is 0; -1 = as the run's steps", "steps"},
-      s.learning_rate_schedule_steps, at_least(-1));
+  s.wsd_decay_steps_fraction =
+      section.take_real({"wsd_decay_steps_fraction", "wsd: part of the schedule that decays", "fraction"},
+                        s.wsd_decay_steps_fraction, between(0.0, 1.0));
+  s.wsd_decay_style =
+      section.take_choice({"wsd_decay_style", "wsd: shape of the decay"}, s.wsd_decay_style, {"linear", "cosine"});
+  s.learning_rate_schedule_steps =
+      section.take_int({"learning_rate_schedule_steps",
+                        "length of the schedule, after which the learning rate is 0; -1 = as the run's steps", "steps"},
+                       s.learning_rate_schedule_steps, at_least(-1));
   s.adam_b1 = section.take_real({"adam_b1", "decay of the mean gradient"}, s.adam_b1, from_up_to(0.0, 1.0));
   s.adam_b2 = section.take_real({"adam_b2", "decay of the mean squared gradient"}, s.adam_b2, from_up_to(0.0, 1.0));
-  s.adam_eps = section.take_real({"adam_eps", "added to the root of the mean squared gradient"}, s.adam_eps, at_least(0.0));
+  s.adam_eps =
+      section.take_real({"adam_eps", "added to the root of the mean squared gradient"}, s.adam_eps, at_least(0.0));
   s.adam_eps_root = section.take_real({"adam_eps_root", "added under that root"}, s.adam_eps_root, at_least(0.0));
-  s.adam_weight_decay = section.take_real({"adam_weight_decay", "decay of the weights, times the learning rate"}, s.adam_weight_decay,
-                                          at_least(0.0));
-  s.adamw_mask = section.take({"adamw_mask", "regular expressions; a parameter whose path contains a match is not decayed"}, s.adamw_mask);
-  s.gradient_clipping_threshold = section.take_real(
-      {"gradient_clipping_threshold", "largest global norm of the gradient; 0 = no clipping"}, s.gradient_clipping_threshold, at_least(0.0));
+  s.adam_weight_decay = section.take_real({"adam_weight_decay", "decay of the weights, times the learning rate"},
+                                          s.adam_weight_decay, at_least(0.0));
+  s.adamw_mask = section.take(
+      {"adamw_mask", "regular expressions; a parameter whose path contains a match is not decayed"}, s.adamw_mask);
+  s.gradient_clipping_threshold =
+      section.take_real({"gradient_clipping_threshold", "largest global norm of the gradient; 0 = no clipping"},
+                        s.gradient_clipping_threshold, at_least(0.0));
   return s;
 }
 
 MetricsSettings read_metrics(Document& document) {
   MetricsSettings s;
   Section section = document.section("metrics");
-  s.log_period = section.take_int({"log_period", "steps between two lines on the console; the files get every step", "steps"}, s.log_period,
-                                  at_least(1));
-  s.eval_interval = section.take_int({"eval_interval", "steps between two evaluations; -1 = one at the end", "steps"}, s.eval_interval,
-                                     at_least(-1));
-  s.eval_steps = section.take_int({"eval_steps", "batches of one evaluation; -1 = the whole held-out text, 0 = no evaluation", "batches"},
-                                  s.eval_steps, at_least(-1));
+  s.log_period =
+      section.take_int({"log_period", "steps between two lines on the console; the files get every step", "steps"},
+                       s.log_period, at_least(1));
+  s.eval_interval = section.take_int({"eval_interval", "steps between two evaluations; -1 = one at the end", "steps"},
+                                     s.eval_interval, at_least(-1));
+  s.eval_steps = section.take_int(
+      {"eval_steps", "batches of one evaluation; -1 = the whole held-out text, 0 = no evaluation", "batches"},
+      s.eval_steps, at_least(-1));
   return s;
 }
 

@@ -1,5 +1,5 @@
-// What a configuration file says, as plain data: one struct for each section, names as in MaxText, defaults written here
-// and nowhere else. read_settings fills them from a Document; check() finds what cannot go together.
+// What a configuration file says, as plain data: one struct for each section, names as in MaxText, defaults written
+// here and nowhere else. read_settings fills them from a Document; check() finds what cannot go together.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ enum class Initialiser {
   normal,   ///< N(0, init_std) for every matrix and the embedding, 1 for norm scales, 0 for biases
 };
 enum class DecoderBlock { deepseek };
-enum class RopeType { plain, yarn };  ///< written "default" and "yarn" in the file
+enum class RopeType { plain, yarn };                                    ///< written "default" and "yarn" in the file
 enum class ScoreFunction { identity, softmax, sigmoid, sqrtsoftplus };  ///< identity is written ""
 enum class Remat {
   none,  ///< every activation that backward needs is kept
@@ -26,9 +26,9 @@ enum class Remat {
 
 /// [run]
 struct RunSettings {
-  int64_t steps = 0;                 ///< optimizer steps; a run needs at least 1 (0 = not given)
-  uint64_t seed = 0;                 ///< fixes initial weights, data order (unless data_shuffle_seed is given) and noise
-  bool deterministic = true;         ///< same bits whatever threads and micro-batches; a kernel that cannot is refused
+  int64_t steps = 0;          ///< optimizer steps; a run needs at least 1 (0 = not given)
+  uint64_t seed = 0;          ///< fixes initial weights, data order (unless data_shuffle_seed is given) and noise
+  bool deterministic = true;  ///< same bits whatever threads and micro-batches; a kernel that cannot is refused
   std::vector<std::string> plugins;  ///< plugin names or absolute paths to load beside those that other keys name
 };
 
@@ -42,18 +42,18 @@ struct ModelSettings {
   int64_t base_num_kv_heads = 0;        ///< 0 = H; latent attention takes no other number
   int64_t base_num_decoder_layers = 0;  ///< L; required
   int64_t first_num_dense_layers = 0;
-  int64_t base_mlp_dim = 0;             ///< M, hidden width of dense layers
-  int64_t base_moe_mlp_dim = 0;         ///< F, hidden width of one expert
-  int64_t num_experts = 0;              ///< X
-  int64_t num_experts_per_tok = 0;      ///< K
-  int64_t shared_experts = 0;           ///< n, fused as one MLP of width n·F
+  int64_t base_mlp_dim = 0;         ///< M, hidden width of dense layers
+  int64_t base_moe_mlp_dim = 0;     ///< F, hidden width of one expert
+  int64_t num_experts = 0;          ///< X
+  int64_t num_experts_per_tok = 0;  ///< K
+  int64_t shared_experts = 0;       ///< n, fused as one MLP of width n·F
 
   // Multi-head latent attention.
-  int64_t q_lora_rank = 0;        ///< rq; 0 = one full query projection
-  int64_t kv_lora_rank = 512;     ///< rkv
-  int64_t qk_nope_head_dim = 128; ///< dn
-  int64_t qk_rope_head_dim = 64;  ///< dr, even
-  int64_t v_head_dim = 128;       ///< dv
+  int64_t q_lora_rank = 0;         ///< rq; 0 = one full query projection
+  int64_t kv_lora_rank = 512;      ///< rkv
+  int64_t qk_nope_head_dim = 128;  ///< dn
+  int64_t qk_rope_head_dim = 64;   ///< dr, even
+  int64_t v_head_dim = 128;        ///< dv
   bool use_sliced_mla_proj = false;
 
   // Rotary positions; everything after rope_max_timescale is read by yarn only.
@@ -103,35 +103,40 @@ struct ModelSettings {
 
 /// [quant]. Calibration strings follow the reference: absmax[,f] | minmax[,f] | rms,f | fixed,m | fixed,lo,hi.
 struct QuantSettings {
-  std::string quantization;           ///< "" = none, otherwise the name of a scheme (built in or from a plugin)
-  bool use_qwix_quantization = true;  ///< false is refused together with a scheme: the reference's legacy path is not offered
+  std::string quantization;  ///< "" = none, otherwise the name of a scheme (built in or from a plugin)
+  bool use_qwix_quantization =
+      true;  ///< false is refused together with a scheme: the reference's legacy path is not offered
   bool quantize_router_proj = false;
   bool quantize_mtp = false;
   bool quantize_logits_proj = false;
   std::string weight_quantization_calibration_method = "absmax";
   std::string act_quantization_calibration_method = "absmax";
   std::string bwd_quantization_calibration_method = "absmax";
-  std::string drhs_grad_quantization_calibration_method;   ///< "" = as bwd_quantization_calibration_method
-  std::string bwd_quantization_dtype = "e5m2";             ///< e5m2 | e4m3, read by fp8_full
-  std::string logits_proj_quant_calibration_method;        ///< "" = as the weight and activation methods
-  std::string logits_proj_bwd_quant_calibration_method;    ///< "" = as the two gradient methods
-  int64_t quantization_local_shard_count = -1;  ///< tiles of the weight gradient's token axis; -1 = 1
-  std::string qwix_compat;  ///< "" | "xla": scales and codes by rounded reciprocals, as the reference's numbers were made
+  std::string drhs_grad_quantization_calibration_method;  ///< "" = as bwd_quantization_calibration_method
+  std::string bwd_quantization_dtype = "e5m2";            ///< e5m2 | e4m3, read by fp8_full
+  std::string logits_proj_quant_calibration_method;       ///< "" = as the weight and activation methods
+  std::string logits_proj_bwd_quant_calibration_method;   ///< "" = as the two gradient methods
+  int64_t quantization_local_shard_count = -1;            ///< tiles of the weight gradient's token axis; -1 = 1
+  std::string
+      qwix_compat;  ///< "" | "xla": scales and codes by rounded reciprocals, as the reference's numbers were made
 };
 
 /// [data]
 struct DataSettings {
-  std::string dataset_type = "text";   ///< text | synthetic
-  std::string dataset_name;            ///< text that set-up fetches, by name ("gcide"); excludes dataset_path
-  std::vector<std::string> dataset_path;  ///< text files or folders, read in this order; relative to the file that names them
+  std::string dataset_type = "text";  ///< text | synthetic
+  std::string dataset_name;           ///< text that set-up fetches, by name ("gcide"); excludes dataset_path
+  std::vector<std::string>
+      dataset_path;  ///< text files or folders, read in this order; relative to the file that names them
   std::string document_separator = "entry";  ///< where a document ends: entry | blank_line | file (data/documents.hpp)
-  std::string tokenizer_type = "bytes";   ///< bytes | sentencepiece
-  std::string tokenizer_path;             ///< the SentencePiece model; relative to the file that names it
-  bool packing = true;                     ///< several documents a row; false = one a row, padded
-  std::string packing_type = "first_fit";  ///< first_fit | concat_then_split (data/packing.hpp); read where packing is true
-  int64_t max_segments_per_seq = -1;       ///< documents in one row; -1 = no limit
-  double eval_fraction = 0.01;  ///< share of the documents that training never sees, drawn by data_shuffle_seed; 0 = none
-  int64_t global_batch_size = 0;      ///< sequences of one optimizer step over all ranks and micro-batches; 0 = not given
+  std::string tokenizer_type = "bytes";      ///< bytes | sentencepiece
+  std::string tokenizer_path;                ///< the SentencePiece model; relative to the file that names it
+  bool packing = true;                       ///< several documents a row; false = one a row, padded
+  std::string packing_type =
+      "first_fit";                    ///< first_fit | concat_then_split (data/packing.hpp); read where packing is true
+  int64_t max_segments_per_seq = -1;  ///< documents in one row; -1 = no limit
+  double eval_fraction =
+      0.01;  ///< share of the documents that training never sees, drawn by data_shuffle_seed; 0 = none
+  int64_t global_batch_size = 0;  ///< sequences of one optimizer step over all ranks and micro-batches; 0 = not given
   int64_t per_device_batch_size = 0;  ///< sequences of one micro-batch on one rank; 0 = not given
   int64_t gradient_accumulation_steps = 1;
   int64_t data_shuffle_seed = -1;  ///< -1 = as [run] seed
@@ -152,7 +157,7 @@ struct OptimizerSettings {
   double adam_eps = 1e-8;
   double adam_eps_root = 0.0;
   double adam_weight_decay = 0.1;
-  std::vector<std::string> adamw_mask;       ///< regular expressions; a parameter whose path contains a match is not decayed
+  std::vector<std::string> adamw_mask;  ///< regular expressions; a parameter whose path contains a match is not decayed
   double gradient_clipping_threshold = 1.0;  ///< global norm; 0 = off
 };
 
@@ -180,17 +185,20 @@ Settings read_settings(Document& document);
 /// A file that describes a model alone, as those of configs/models, must pass this. Empty = nothing found.
 std::vector<std::string> find_model_conflicts(const Settings& settings);
 
-/// The same for what a run needs beyond its model: steps, data, batch, schedule. `ranks`: processes that share the batch.
+/// The same for what a run needs beyond its model: steps, data, batch, schedule. `ranks`: processes that share the
+/// batch.
 std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks = 1);
 
 /// Throw one UsageError that holds all that was found: in the model; in the model and the run.
 void check_model(const Settings& settings);
 void check(const Settings& settings, int ranks = 1);
 
-/// Sequences of one optimizer step, from global_batch_size or per_device_batch_size · ranks · gradient_accumulation_steps.
+/// Sequences of one optimizer step, from global_batch_size or per_device_batch_size · ranks ·
+/// gradient_accumulation_steps.
 int64_t sequences_per_step(const DataSettings& data, int ranks = 1);
 
-/// The section that has this key ("base_emb_dim" → "model"), or "" if none has it: for files that hold MaxText's flat names.
+/// The section that has this key ("base_emb_dim" → "model"), or "" if none has it: for files that hold MaxText's flat
+/// names.
 std::string section_of(const std::string& key);
 
 }  // namespace kvant::config

@@ -18,14 +18,15 @@ std::vector<std::string> words_of(const std::string& name) {
   return words;
 }
 
-/// What it costs to go from `shorter` to `longer` by adding words, a word with a slip of one letter costing as much as one
-/// more; -1 if `longer` lacks a word of `shorter`.
+/// What it costs to go from `shorter` to `longer` by adding words, a word with a slip of one letter costing as much as
+/// one more; -1 if `longer` lacks a word of `shorter`.
 int words_beyond(const std::vector<std::string>& shorter, std::vector<std::string> longer) {
   int slips = 0;
   for (const std::string& word : shorter) {
     auto at = std::find(longer.begin(), longer.end(), word);
     if (at == longer.end() && word.size() >= 4) {
-      at = std::find_if(longer.begin(), longer.end(), [&](const std::string& other) { return edit_distance(word, other) == 1; });
+      at = std::find_if(longer.begin(), longer.end(),
+                        [&](const std::string& other) { return edit_distance(word, other) == 1; });
       ++slips;
     }
     if (at == longer.end()) return -1;

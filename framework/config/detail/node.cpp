@@ -12,13 +12,20 @@ Node* Node::find(std::string_view name) {
 
 std::string describe(const Node& node) {
   switch (node.kind) {
-    case Kind::boolean: return node.boolean ? "true" : "false";
-    case Kind::integer: return fmt::format("the integer {}", node.integer);
-    case Kind::real: return fmt::format("the real number {}", node.real);
-    case Kind::string: return fmt::format("the string \"{}\"", node.string);
-    case Kind::date: return fmt::format("the date {}", node.string);
-    case Kind::array: return fmt::format("a list of {}", node.items.size());
-    case Kind::table: return "a table";
+    case Kind::boolean:
+      return node.boolean ? "true" : "false";
+    case Kind::integer:
+      return fmt::format("the integer {}", node.integer);
+    case Kind::real:
+      return fmt::format("the real number {}", node.real);
+    case Kind::string:
+      return fmt::format("the string \"{}\"", node.string);
+    case Kind::date:
+      return fmt::format("the date {}", node.string);
+    case Kind::array:
+      return fmt::format("a list of {}", node.items.size());
+    case Kind::table:
+      return "a table";
   }
   return "something unknown";
 }

@@ -1,5 +1,6 @@
-// What was read, with the place of every key and value: the tree that toml++ yields, copied so that layers can be laid over
-// one another without losing places (toml++ drops them when a node is copied), and so that toml++ stays in one file.
+// What was read, with the place of every key and value: the tree that toml++ yields, copied so that layers can be laid
+// over one another without losing places (toml++ drops them when a node is copied), and so that toml++ stays in one
+// file.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,8 @@
 // The only file that knows toml++.
 
-// toml++ 3.4 meets a table header that starts with no key ("[=", "[[[a]]]") with an assertion, which in a release build tells the
-// optimiser that it cannot happen. Here it is a check in every build, and a failed one is a syntax error like any other.
+// toml++ 3.4 meets a table header that starts with no key ("[=", "[[[a]]]") with an assertion, which in a release build
+// tells the optimiser that it cannot happen. Here it is a check in every build, and a failed one is a syntax error like
+// any other.
 #include <exception>
 namespace kvant::config::detail {
 struct BrokenHeader : std::exception {};
@@ -137,8 +138,9 @@ Place broken_header_in(const std::string& text, const std::string& name) {
     if (bracket == std::string::npos || line[bracket] != '[') continue;
     size_t key = line.find_first_not_of(" \t", bracket + 1);
     if (key != std::string::npos && line[key] == '[') key = line.find_first_not_of(" \t", key + 1);
-    const bool starts_a_key = key != std::string::npos && (std::isalnum(static_cast<unsigned char>(line[key])) != 0 ||
-                                                           std::string_view("_-\"'").find(line[key]) != std::string_view::npos);
+    const bool starts_a_key =
+        key != std::string::npos && (std::isalnum(static_cast<unsigned char>(line[key])) != 0 ||
+                                     std::string_view("_-\"'").find(line[key]) != std::string_view::npos);
     place.column = static_cast<int>(bracket) + 1;
     if (!starts_a_key) return place;
   }
@@ -163,9 +165,7 @@ Node parse_text_with_layers(const std::string& text, const std::string& name) {
   return layer(text, name, chain);
 }
 
-Node parse_file_with_layers(const std::string& file) {
-  return parse_text_with_layers(slurp(file, nullptr), file);
-}
+Node parse_file_with_layers(const std::string& file) { return parse_text_with_layers(slurp(file, nullptr), file); }
 
 Node parse_override(const std::string& text) {
   const Place place{"--set " + text, 0, 0};

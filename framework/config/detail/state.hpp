@@ -20,9 +20,9 @@ struct SectionRecord {
 
 struct State {
   Node root;
-  std::string name;                        ///< the outermost file
-  std::vector<SectionRecord> sections;     ///< in the order of opening
-  std::vector<KeyRecord> keys;             ///< in the order of taking
+  std::string name;                             ///< the outermost file
+  std::vector<SectionRecord> sections;          ///< in the order of opening
+  std::vector<KeyRecord> keys;                  ///< in the order of taking
   std::map<std::string, std::string> families;  ///< path → what its sections belong to ("plugin")
   std::map<std::string, std::string> hints;     ///< name that is no key → sentence
   std::vector<Problem> problems;

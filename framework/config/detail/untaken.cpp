@@ -45,7 +45,8 @@ std::string advice_for_key(const State& state, const std::string& section, const
   for (const KeyRecord& record : state.keys)
     if (record.section.find('.') == std::string::npos) others.push_back(record.key.name);
   const std::string other = nearest(name, others);
-  if (!other.empty()) return fmt::format("did you mean '{}' of section [{}]?", other, section_that_has(state, other, section));
+  if (!other.empty())
+    return fmt::format("did you mean '{}' of section [{}]?", other, section_that_has(state, other, section));
   if (own.empty()) return {};
   return fmt::format("valid are {}", listed(own));
 }
@@ -83,8 +84,9 @@ void note_absent_member(State& state, const std::string& family, const std::stri
   const std::string& what = state.families.at(family);
   const std::string meant = nearest(name, loaded);
   const std::string near = meant.empty() ? "" : fmt::format("; did you mean [{}{}]?", prefix, meant);
-  state.problems.push_back({node.key_place, fmt::format("section [{}{}]: no {} '{}' is loaded (loaded: {}){}", prefix, name, what,
-                                                        name, loaded.empty() ? "none" : listed(loaded), near)});
+  state.problems.push_back(
+      {node.key_place, fmt::format("section [{}{}]: no {} '{}' is loaded (loaded: {}){}", prefix, name, what, name,
+                                   loaded.empty() ? "none" : listed(loaded), near)});
 }
 
 void walk(State& state, const std::string& path, const Node& table, const std::string& except) {
@@ -94,13 +96,15 @@ void walk(State& state, const std::string& path, const Node& table, const std::s
     const bool is_section = state.find_section(below) != nullptr;
     if (node.kind != Kind::table) {
       if (is_section)
-        state.problems.push_back({node.key_place, fmt::format("'{0}' is the section [{0}], so it is a table; found {1}", below, describe(node))});
+        state.problems.push_back({node.key_place, fmt::format("'{0}' is the section [{0}], so it is a table; found {1}",
+                                                              below, describe(node))});
       else
         note_key(state, path, name, node);
     } else if (!is_section && state.families.contains(path)) {
       note_absent_member(state, path, name, node);
     } else if (!is_section && node.entries.empty()) {
-      state.problems.push_back({node.key_place, fmt::format("there is no section [{}]; {}", below, advice_for_section(state, below))});
+      state.problems.push_back(
+          {node.key_place, fmt::format("there is no section [{}]; {}", below, advice_for_section(state, below))});
     } else {
       walk(state, below, node, except);
     }
@@ -129,7 +133,8 @@ std::string report(const State& state) {
   std::vector<const Problem*> ordered;
   for (const Problem& problem : state.problems) ordered.push_back(&problem);
   std::stable_sort(ordered.begin(), ordered.end(), [](const Problem* a, const Problem* b) {
-    return std::tie(a->place.file, a->place.line, a->place.column) < std::tie(b->place.file, b->place.line, b->place.column);
+    return std::tie(a->place.file, a->place.line, a->place.column) <
+           std::tie(b->place.file, b->place.line, b->place.column);
   });
   std::string out;
   if (ordered.size() > 1) out = fmt::format("{} problems in the configuration {}:", ordered.size(), state.name);

@@ -66,16 +66,31 @@ TEST_CASE("settings that go together are let through") {
 TEST_CASE("layers and experts that do not fit are named with both numbers") {
   check_each(
       {
-          {[](Settings& s) { s.model.first_num_dense_layers = 4; s.model.num_experts = 0; }, "first_num_dense_layers = 4 is more than base_num_decoder_layers = 3"},
+          {[](Settings& s) {
+             s.model.first_num_dense_layers = 4;
+             s.model.num_experts = 0;
+           },
+           "first_num_dense_layers = 4 is more than base_num_decoder_layers = 3"},
           {[](Settings& s) { s.model.base_mlp_dim = 0; }, "1 dense layers, so base_mlp_dim must be at least 1"},
           {[](Settings& s) { s.model.first_num_dense_layers = 0; }, "base_mlp_dim = 128 is the width of dense layers"},
-          {[](Settings& s) { s.model.first_num_dense_layers = 3; }, "asks for 8 routed and 0 shared experts, but all 3 layers are dense"},
-          {[](Settings& s) { s.model.first_num_dense_layers = 3; s.model.num_experts = 0; s.model.load_balance_loss_weight = 0.5; },
+          {[](Settings& s) { s.model.first_num_dense_layers = 3; },
+           "asks for 8 routed and 0 shared experts, but all 3 layers are dense"},
+          {[](Settings& s) {
+             s.model.first_num_dense_layers = 3;
+             s.model.num_experts = 0;
+             s.model.load_balance_loss_weight = 0.5;
+           },
            "load_balance_loss_weight = 0.5 needs MoE layers"},
-          {[](Settings& s) { s.model.num_experts = 0; s.model.num_experts_per_tok = 0; s.model.base_moe_mlp_dim = 1; s.model.num_experts = 1; },
+          {[](Settings& s) {
+             s.model.num_experts = 0;
+             s.model.num_experts_per_tok = 0;
+             s.model.base_moe_mlp_dim = 1;
+             s.model.num_experts = 1;
+           },
            "num_experts_per_tok must be at least 1"},
           {[](Settings& s) { s.model.base_moe_mlp_dim = 0; }, "2 MoE layers, so base_moe_mlp_dim must be at least 1"},
-          {[](Settings& s) { s.model.num_experts_per_tok = 9; }, "num_experts_per_tok = 9 is more than num_experts = 8"},
+          {[](Settings& s) { s.model.num_experts_per_tok = 9; },
+           "num_experts_per_tok = 9 is more than num_experts = 8"},
       },
       find_model_conflicts);
   Settings s = clean();
@@ -87,14 +102,30 @@ TEST_CASE("heads and positions that do not fit are named") {
   const auto yarn = [](Settings& s) { s.model.rope_type = RopeType::yarn; };
   check_each(
       {
-          {[](Settings& s) { s.model.base_num_kv_heads = 3; }, "base_num_query_heads = 4 does not divide into base_num_kv_heads = 3"},
-          {[](Settings& s) { s.model.base_num_kv_heads = 2; }, "base_num_kv_heads = 2 differs from base_num_query_heads = 4"},
+          {[](Settings& s) { s.model.base_num_kv_heads = 3; },
+           "base_num_query_heads = 4 does not divide into base_num_kv_heads = 3"},
+          {[](Settings& s) { s.model.base_num_kv_heads = 2; },
+           "base_num_kv_heads = 2 differs from base_num_query_heads = 4"},
           {[](Settings& s) { s.model.qk_rope_head_dim = 15; }, "qk_rope_head_dim = 15 must be even"},
-          {[&](Settings& s) { yarn(s); s.model.max_position_embeddings = 100; }, "max_position_embeddings = 100 is less than original_max_position_embeddings = 4096"},
-          {[&](Settings& s) { yarn(s); s.model.beta_fast = 0.5; }, "beta_fast = 0.5 is less than beta_slow = 1"},
-          {[&](Settings& s) { yarn(s); s.model.max_target_length = 200000; }, "max_target_length = 200000 is more than max_position_embeddings = 163840"},
-          {[](Settings& s) { s.model.mtp_num_layers = 31; }, "mtp_num_layers = 31 predict 32 tokens ahead, but max_target_length = 32"},
-          {[](Settings& s) { s.model.routed_bias_update_rate = 0.001; }, "routed_bias_update_rate = 0.001 moves a bias, but routed_bias = false"},
+          {[&](Settings& s) {
+             yarn(s);
+             s.model.max_position_embeddings = 100;
+           },
+           "max_position_embeddings = 100 is less than original_max_position_embeddings = 4096"},
+          {[&](Settings& s) {
+             yarn(s);
+             s.model.beta_fast = 0.5;
+           },
+           "beta_fast = 0.5 is less than beta_slow = 1"},
+          {[&](Settings& s) {
+             yarn(s);
+             s.model.max_target_length = 200000;
+           },
+           "max_target_length = 200000 is more than max_position_embeddings = 163840"},
+          {[](Settings& s) { s.model.mtp_num_layers = 31; },
+           "mtp_num_layers = 31 predict 32 tokens ahead, but max_target_length = 32"},
+          {[](Settings& s) { s.model.routed_bias_update_rate = 0.001; },
+           "routed_bias_update_rate = 0.001 moves a bias, but routed_bias = false"},
       },
       find_model_conflicts);
   Settings s = clean();
@@ -116,7 +147,11 @@ TEST_CASE("routing groups that do not divide are named") {
           {groups(3, 2), "num_experts = 8 does not divide into n_routing_groups = 3"},
           {groups(4, 5), "topk_routing_group = 5 is more than n_routing_groups = 4"},
           {groups(8, 2), "num_experts = 8 in n_routing_groups = 8 gives 1"},
-          {[&](Settings& s) { groups(4, 1)(s); s.model.num_experts_per_tok = 3; }, "num_experts_per_tok = 3 is more than the 2 experts of topk_routing_group = 1 groups"},
+          {[&](Settings& s) {
+             groups(4, 1)(s);
+             s.model.num_experts_per_tok = 3;
+           },
+           "num_experts_per_tok = 3 is more than the 2 experts of topk_routing_group = 1 groups"},
       },
       find_model_conflicts);
   Settings s = clean();
@@ -127,14 +162,30 @@ TEST_CASE("routing groups that do not divide are named") {
 TEST_CASE("quantization that undoes or misses its object is named") {
   check_each(
       {
-          {[](Settings& s) { s.quant.use_qwix_quantization = false; }, "use_qwix_quantization = false asks for the reference's older path"},
-          {[](Settings& s) { s.quant.quantize_router_proj = true; }, "quantize_router_proj = true undoes [model] float32_gate_logits = true"},
-          {[](Settings& s) { s.quant.quantize_mtp = true; s.model.mtp_num_layers = 0; }, "quantize_mtp = true, but [model] mtp_num_layers = 0"},
-          {[](Settings& s) { s.quant.quantize_logits_proj = true; s.model.logits_via_embedding = true; }, "needs a head of its own"},
-          {[](Settings& s) { s.quant.quantize_logits_proj = true; s.model.logits_dot_in_fp32 = true; }, "undoes [model] logits_dot_in_fp32 = true"},
+          {[](Settings& s) { s.quant.use_qwix_quantization = false; },
+           "use_qwix_quantization = false asks for the reference's older path"},
+          {[](Settings& s) { s.quant.quantize_router_proj = true; },
+           "quantize_router_proj = true undoes [model] float32_gate_logits = true"},
+          {[](Settings& s) {
+             s.quant.quantize_mtp = true;
+             s.model.mtp_num_layers = 0;
+           },
+           "quantize_mtp = true, but [model] mtp_num_layers = 0"},
+          {[](Settings& s) {
+             s.quant.quantize_logits_proj = true;
+             s.model.logits_via_embedding = true;
+           },
+           "needs a head of its own"},
+          {[](Settings& s) {
+             s.quant.quantize_logits_proj = true;
+             s.model.logits_dot_in_fp32 = true;
+           },
+           "undoes [model] logits_dot_in_fp32 = true"},
           {[](Settings& s) { s.quant.logits_proj_quant_calibration_method = "absmax"; },
-           "logits_proj_quant_calibration_method = \"absmax\" has nothing to act on, since quantize_logits_proj = false"},
-          {[](Settings& s) { s.quant.quantization_local_shard_count = 0; }, "quantization_local_shard_count = 0 means nothing"},
+           "logits_proj_quant_calibration_method = \"absmax\" has nothing to act on, since quantize_logits_proj = "
+           "false"},
+          {[](Settings& s) { s.quant.quantization_local_shard_count = 0; },
+           "quantization_local_shard_count = 0 means nothing"},
       },
       find_model_conflicts);
 }
@@ -151,20 +202,40 @@ TEST_CASE("data, batch and schedule that do not fit are named") {
       {
           {[](Settings& s) { s.run.steps = 0; }, "steps is missing"},
           {[](Settings& s) { s.data.dataset_name = ""; }, "names no text"},
-          {[](Settings& s) { s.data.dataset_path = {"/a.txt"}; }, "names two texts, dataset_name = \"gcide\" and dataset_path = \"/a.txt\""},
+          {[](Settings& s) { s.data.dataset_path = {"/a.txt"}; },
+           "names two texts, dataset_name = \"gcide\" and dataset_path = \"/a.txt\""},
           {[](Settings& s) { s.data.tokenizer_type = "sentencepiece"; }, "\"sentencepiece\" needs tokenizer_path"},
-          {[](Settings& s) { s.data.tokenizer_path = "/t.model"; }, "tokenizer_path = \"/t.model\" is read by tokenizer_type = \"sentencepiece\" only"},
-          {[](Settings& s) { s.model.vocab_size = 255; }, "\"bytes\" has 256 tokens, more than [model] vocab_size = 255"},
-          {[](Settings& s) { s.data.max_segments_per_seq = 0; }, "max_segments_per_seq = 0 leaves no document in a sequence"},
-          {[](Settings& s) { s.data.packing = false; s.data.packing_type = "concat_then_split"; }, "packing_type = \"concat_then_split\" is read where packing = true only"},
-          {[](Settings& s) { s.data.packing = false; s.data.max_segments_per_seq = 2; }, "max_segments_per_seq = 2 is read where packing = true only"},
-          {[](Settings& s) { s.data.eval_fraction = 0; }, "eval_steps = 16 asks for evaluation, but [data] eval_fraction = 0"},
+          {[](Settings& s) { s.data.tokenizer_path = "/t.model"; },
+           "tokenizer_path = \"/t.model\" is read by tokenizer_type = \"sentencepiece\" only"},
+          {[](Settings& s) { s.model.vocab_size = 255; },
+           "\"bytes\" has 256 tokens, more than [model] vocab_size = 255"},
+          {[](Settings& s) { s.data.max_segments_per_seq = 0; },
+           "max_segments_per_seq = 0 leaves no document in a sequence"},
+          {[](Settings& s) {
+             s.data.packing = false;
+             s.data.packing_type = "concat_then_split";
+           },
+           "packing_type = \"concat_then_split\" is read where packing = true only"},
+          {[](Settings& s) {
+             s.data.packing = false;
+             s.data.max_segments_per_seq = 2;
+           },
+           "max_segments_per_seq = 2 is read where packing = true only"},
+          {[](Settings& s) { s.data.eval_fraction = 0; },
+           "eval_steps = 16 asks for evaluation, but [data] eval_fraction = 0"},
           {[](Settings& s) { s.data.dataset_type = "synthetic"; }, "dataset_type = \"synthetic\" reads no text"},
           {[](Settings& s) { s.data.global_batch_size = 0; }, "says nothing about the batch"},
-          {[](Settings& s) { s.data.gradient_accumulation_steps = 3; }, "global_batch_size = 8 does not divide by 1 ranks × gradient_accumulation_steps = 3"},
-          {[](Settings& s) { s.data.per_device_batch_size = 3; }, "global_batch_size = 8 is not per_device_batch_size = 3 × 1 ranks × gradient_accumulation_steps = 1"},
-          {[](Settings& s) { s.optimizer.learning_rate_schedule_steps = 0; }, "learning_rate_schedule_steps = 0 means nothing"},
-          {[](Settings& s) { s.optimizer.lr_schedule_type = "wsd"; s.optimizer.warmup_steps_fraction = 0.95; }, "add up to more than 1"},
+          {[](Settings& s) { s.data.gradient_accumulation_steps = 3; },
+           "global_batch_size = 8 does not divide by 1 ranks × gradient_accumulation_steps = 3"},
+          {[](Settings& s) { s.data.per_device_batch_size = 3; },
+           "global_batch_size = 8 is not per_device_batch_size = 3 × 1 ranks × gradient_accumulation_steps = 1"},
+          {[](Settings& s) { s.optimizer.learning_rate_schedule_steps = 0; },
+           "learning_rate_schedule_steps = 0 means nothing"},
+          {[](Settings& s) {
+             s.optimizer.lr_schedule_type = "wsd";
+             s.optimizer.warmup_steps_fraction = 0.95;
+           },
+           "add up to more than 1"},
           {[](Settings& s) { s.metrics.eval_interval = 0; }, "eval_interval = 0 means nothing"},
       },
       run_conflicts);
@@ -176,8 +247,9 @@ TEST_CASE("all conflicts come in one go") {
   s.model.num_experts_per_tok = 9;
   s.model.qk_rope_head_dim = 7;
   s.data.global_batch_size = 0;
-  REQUIRE_THROWS_WITH(check(s), ContainsSubstring("3 settings cannot go together:") && ContainsSubstring("num_experts_per_tok = 9") &&
-                                    ContainsSubstring("qk_rope_head_dim = 7") && ContainsSubstring("says nothing about the batch"));
+  REQUIRE_THROWS_WITH(
+      check(s), ContainsSubstring("3 settings cannot go together:") && ContainsSubstring("num_experts_per_tok = 9") &&
+                    ContainsSubstring("qk_rope_head_dim = 7") && ContainsSubstring("says nothing about the batch"));
   REQUIRE_THROWS_WITH(check_model(s), ContainsSubstring("2 settings cannot go together:"));
   s = clean();
   s.run.steps = 0;

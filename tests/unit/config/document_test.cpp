@@ -76,39 +76,57 @@ TEST_CASE("D01: four bad keys give four lines with place, section and the neares
       "gradient_clipp1ng = 1\n");
   CHECK(lines_of(text) == 5);
   CHECK_THAT(text, ContainsSubstring("4 problems in the configuration a.toml:"));
-  CHECK_THAT(text, ContainsSubstring("a.toml:1:1: the key 'learning_rate' stands in no section; this key exists in section [optimizer]"));
-  CHECK_THAT(text, ContainsSubstring("a.toml:3:1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?"));
-  CHECK_THAT(text, ContainsSubstring("a.toml:5:1: unknown key 'num-steps': there is no section [train]; did you mean 'steps' of section [run]?"));
+  CHECK_THAT(text,
+             ContainsSubstring(
+                 "a.toml:1:1: the key 'learning_rate' stands in no section; this key exists in section [optimizer]"));
   CHECK_THAT(text, ContainsSubstring(
-                       "a.toml:6:1: unknown key 'gradient_clipp1ng': there is no section [train]; did you mean 'gradient_clipping' of section [optimizer]?"));
+                       "a.toml:3:1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "a.toml:5:1: unknown key 'num-steps': there is no section [train]; did you mean 'steps' of section [run]?"));
+  CHECK_THAT(text, ContainsSubstring("a.toml:6:1: unknown key 'gradient_clipp1ng': there is no section [train]; did "
+                                     "you mean 'gradient_clipping' of section [optimizer]?"));
 }
 
 TEST_CASE("a key with hyphens, in another case or in another section is recognised") {
   CHECK_THAT(problems_of("[optimizer]\nlearning-rate = 0.1\n"), ContainsSubstring("it is spelt 'learning_rate'"));
   CHECK_THAT(problems_of("[optimizer]\nLearning_Rate = 0.1\n"), ContainsSubstring("it is spelt 'learning_rate'"));
-  CHECK_THAT(problems_of("[run]\nlearning_rate = 0.1\n"), ContainsSubstring("a.toml:2:1: section [run] has no key 'learning_rate'; this key exists in section [optimizer]"));
-  CHECK_THAT(problems_of("[run]\nlearning-rate = 0.1\n"), ContainsSubstring("'learning_rate' exists in section [optimizer]"));
+  CHECK_THAT(problems_of("[run]\nlearning_rate = 0.1\n"),
+             ContainsSubstring(
+                 "a.toml:2:1: section [run] has no key 'learning_rate'; this key exists in section [optimizer]"));
+  CHECK_THAT(problems_of("[run]\nlearning-rate = 0.1\n"),
+             ContainsSubstring("'learning_rate' exists in section [optimizer]"));
   CHECK_THAT(problems_of("[run]\nqqqqqqqqq = 0.1\n"), ContainsSubstring("valid are steps and flag"));
 }
 
 TEST_CASE("a section that nobody knows is refused, empty or not") {
-  CHECK_THAT(problems_of("[optimiser]\n"), ContainsSubstring("a.toml:1:2: there is no section [optimiser]; did you mean [optimizer]?"));
+  CHECK_THAT(problems_of("[optimiser]\n"),
+             ContainsSubstring("a.toml:1:2: there is no section [optimiser]; did you mean [optimizer]?"));
   CHECK_THAT(problems_of("[weather]\n"), ContainsSubstring("valid are [run] and [optimizer]"));
   CHECK_THAT(problems_of("[run.deep]\nx = 1\n"), ContainsSubstring("unknown key 'x': there is no section [run.deep]"));
-  CHECK_THAT(problems_of("run = 3\n"), ContainsSubstring("'run' is the section [run], so it is a table; found the integer 3"));
-  CHECK_THAT(problems_of("[[run]]\nsteps = 1\n"), ContainsSubstring("'run' is the section [run], so it is a table; found a list of 1"));
+  CHECK_THAT(problems_of("run = 3\n"),
+             ContainsSubstring("'run' is the section [run], so it is a table; found the integer 3"));
+  CHECK_THAT(problems_of("[[run]]\nsteps = 1\n"),
+             ContainsSubstring("'run' is the section [run], so it is a table; found a list of 1"));
 }
 
 TEST_CASE("types, ranges and choices are reported together with unknown keys") {
   const std::string text = problems_of(
-      "[run]\nsteps = 0\nflag = \"yes\"\nstps = 4\n[optimizer]\nlearning_rate = 2.5\ngradient_clipping = 0.0\nkind = \"adm\"\nnames = [1]\n");
+      "[run]\nsteps = 0\nflag = \"yes\"\nstps = 4\n[optimizer]\nlearning_rate = 2.5\ngradient_clipping = 0.0\nkind = "
+      "\"adm\"\nnames = [1]\n");
   CHECK(lines_of(text) == 8);
   CHECK_THAT(text, ContainsSubstring("a.toml:2:9: steps in section [run] must be at least 1 (steps); found 0"));
-  CHECK_THAT(text, ContainsSubstring("a.toml:3:8: flag in section [run] must be true or false; found the string \"yes\""));
+  CHECK_THAT(text,
+             ContainsSubstring("a.toml:3:8: flag in section [run] must be true or false; found the string \"yes\""));
   CHECK_THAT(text, ContainsSubstring("a.toml:4:1: section [run] has no key 'stps'; did you mean 'steps'?"));
-  CHECK_THAT(text, ContainsSubstring("learning_rate in section [optimizer] must be at least 0 and at most 1; found 2.5"));
+  CHECK_THAT(text,
+             ContainsSubstring("learning_rate in section [optimizer] must be at least 0 and at most 1; found 2.5"));
   CHECK_THAT(text, ContainsSubstring("gradient_clipping in section [optimizer] must be above 0; found 0"));
-  CHECK_THAT(text, ContainsSubstring("kind in section [optimizer] must be \"adam\", \"sgd\" or \"\"; found \"adm\"; did you mean \"adam\"?"));
+  CHECK_THAT(
+      text,
+      ContainsSubstring(
+          "kind in section [optimizer] must be \"adam\", \"sgd\" or \"\"; found \"adm\"; did you mean \"adam\"?"));
   CHECK_THAT(text, ContainsSubstring("names in section [optimizer] must be a list of strings; found a list of 1"));
 }
 
@@ -116,9 +134,11 @@ TEST_CASE("a real number is no integer, a table no value, and infinity no number
   CHECK_THAT(problems_of("[run]\nsteps = 10.0\n"), ContainsSubstring("must be an integer; found the real number 10"));
   CHECK_THAT(problems_of("[run.steps]\n"), ContainsSubstring("must be an integer; found a table"));
   CHECK_THAT(problems_of("[run]\nsteps = 2024-01-01\n"), ContainsSubstring("found the date 2024-01-01"));
-  CHECK_THAT(problems_of("[optimizer]\nlearning_rate = inf\n"), ContainsSubstring("must be a finite number; found the real number inf"));
+  CHECK_THAT(problems_of("[optimizer]\nlearning_rate = inf\n"),
+             ContainsSubstring("must be a finite number; found the real number inf"));
   CHECK_THAT(problems_of("[optimizer]\nlearning_rate = nan\n"), ContainsSubstring("must be a finite number"));
-  REQUIRE_THROWS_WITH(problems_of("[run]\nsteps = 99999999999999999999\n"), ContainsSubstring("a.toml:2:") && ContainsSubstring("not representable"));
+  REQUIRE_THROWS_WITH(problems_of("[run]\nsteps = 99999999999999999999\n"),
+                      ContainsSubstring("a.toml:2:") && ContainsSubstring("not representable"));
 }
 
 TEST_CASE("one value stands for a list of one") {
@@ -133,13 +153,15 @@ TEST_CASE("a required key that is missing is named with its meaning") {
   Section run = document.section("run");
   run.require_int({"steps", "optimizer steps of the run", "steps"}, at_least(1));
   document.section("data").require<std::string>({"path", "where the text is"});
-  REQUIRE_THROWS_WITH(document.finish(),
-                      ContainsSubstring("a.toml:1:2: section [run] needs the key 'steps' (optimizer steps of the run): an integer") &&
-                          ContainsSubstring("a.toml: section [data] needs the key 'path' (where the text is): a string"));
+  REQUIRE_THROWS_WITH(
+      document.finish(),
+      ContainsSubstring("a.toml:1:2: section [run] needs the key 'steps' (optimizer steps of the run): an integer") &&
+          ContainsSubstring("a.toml: section [data] needs the key 'path' (where the text is): a string"));
 }
 
 TEST_CASE("D02: a plugin's section is held to what the plugin declares") {
-  Document document = Document::parse("[quant.plugins.my_scheme]\nblok = 128\n[quant.plugins.not_loaded]\nx = 1\n", "a.toml");
+  Document document =
+      Document::parse("[quant.plugins.my_scheme]\nblok = 128\n[quant.plugins.not_loaded]\nx = 1\n", "a.toml");
   document.section("quant");
   document.declare_family("quant.plugins", "plugin");
   CHECK(document.names_below("quant.plugins").size() == 2);
@@ -147,8 +169,10 @@ TEST_CASE("D02: a plugin's section is held to what the plugin declares") {
   mine.take<int64_t>("block", 32);
   REQUIRE_THROWS_WITH(
       document.finish(),
-      ContainsSubstring("a.toml:2:1: plugin 'my_scheme' has no key 'blok' (section [quant.plugins.my_scheme]); did you mean 'block'?") &&
-          ContainsSubstring("a.toml:3:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: my_scheme)"));
+      ContainsSubstring("a.toml:2:1: plugin 'my_scheme' has no key 'blok' (section [quant.plugins.my_scheme]); did you "
+                        "mean 'block'?") &&
+          ContainsSubstring(
+              "a.toml:3:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: my_scheme)"));
 }
 
 TEST_CASE("what plugins do not read can be refused before plugins are loaded") {
@@ -177,7 +201,8 @@ TEST_CASE("hints answer names of other software") {
   Document document = Document::parse("[run]\nmodel_name = \"x\"\n", "a.toml");
   document.hint("model_name", "models are files here");
   take_all(document);
-  REQUIRE_THROWS_WITH(document.finish(), Equals("a.toml:2:1: section [run] has no key 'model_name'; models are files here"));
+  REQUIRE_THROWS_WITH(document.finish(),
+                      Equals("a.toml:2:1: section [run] has no key 'model_name'; models are files here"));
 }
 
 TEST_CASE("a reader may refuse a value with a sentence of its own, at the value's place") {
@@ -195,17 +220,22 @@ TEST_CASE("two readers of one key are a mistake of the program") {
 }
 
 TEST_CASE("broken TOML is refused with its place") {
-  REQUIRE_THROWS_WITH(Document::parse("[run]\nsteps = = 3\n", "a.toml"), ContainsSubstring("a.toml:2:9: this is not TOML: "));
-  for (const char* header : {"[=", "[=1]", "[[[run]]]", "[ [[run]]]", "[[]]", "[]", "[", "[[", "[.run]", "[run", "[run]]"}) {
+  REQUIRE_THROWS_WITH(Document::parse("[run]\nsteps = = 3\n", "a.toml"),
+                      ContainsSubstring("a.toml:2:9: this is not TOML: "));
+  for (const char* header :
+       {"[=", "[=1]", "[[[run]]]", "[ [[run]]]", "[[]]", "[]", "[", "[[", "[.run]", "[run", "[run]]"}) {
     INFO(header);
-    REQUIRE_THROWS_WITH(Document::parse(std::string("x = [\n[[1]]]\n") + header + "\n", "a.toml"), ContainsSubstring("a.toml:3:") && ContainsSubstring("this is not TOML"));
+    REQUIRE_THROWS_WITH(Document::parse(std::string("x = [\n[[1]]]\n") + header + "\n", "a.toml"),
+                        ContainsSubstring("a.toml:3:") && ContainsSubstring("this is not TOML"));
   }
   REQUIRE_THROWS_AS(Document::parse("[run]\nsteps = 1\nsteps = 2\n", "a.toml"), kvant::UsageError);
   REQUIRE_THROWS_AS(Document::parse("[run]\nx = \"\xff\"\n", "a.toml"), kvant::UsageError);
 }
 
 TEST_CASE("the resolved configuration reads back to the same values") {
-  const std::string text = "[run]\nflag = true\n[optimizer]\nlearning_rate = 0.1\nnames = [\"a\\\"b\", \"c\\\\d\", \"e\\tf\"]\nkind = \"\"\n";
+  const std::string text =
+      "[run]\nflag = true\n[optimizer]\nlearning_rate = 0.1\nnames = [\"a\\\"b\", \"c\\\\d\", \"e\\tf\"]\nkind = "
+      "\"\"\n";
   Document document = Document::parse(text, "a.toml");
   const Taken first = take_all(document);
   document.finish();

@@ -25,11 +25,12 @@ Settings read(const fs::path& file) {
 int64_t parameters_of(const ModelSettings& m) {
   const int64_t e = m.base_emb_dim, h = m.base_num_query_heads, qk = m.qk_head_dim(), r = m.kv_lora_rank;
   const int64_t query = m.q_lora_rank == 0 ? e * h * qk : e * m.q_lora_rank + m.q_lora_rank + m.q_lora_rank * h * qk;
-  const int64_t attention = query + e * (r + m.qk_rope_head_dim) + r + r * h * (m.qk_nope_head_dim + m.v_head_dim) + h * m.v_head_dim * e;
+  const int64_t attention =
+      query + e * (r + m.qk_rope_head_dim) + r + r * h * (m.qk_nope_head_dim + m.v_head_dim) + h * m.v_head_dim * e;
   const int64_t moe = e * m.num_experts + (m.routed_bias ? m.num_experts : 0) +
                       3 * e * m.base_moe_mlp_dim * (m.num_experts + m.shared_experts);
-  return m.base_num_decoder_layers * (attention + 2 * e) + m.first_num_dense_layers * 3 * e * m.base_mlp_dim + m.num_moe_layers() * moe + e +
-         (m.logits_via_embedding ? 1 : 2) * e * m.vocab_size;
+  return m.base_num_decoder_layers * (attention + 2 * e) + m.first_num_dense_layers * 3 * e * m.base_mlp_dim +
+         m.num_moe_layers() * moe + e + (m.logits_via_embedding ? 1 : 2) * e * m.vocab_size;
 }
 
 }  // namespace

@@ -60,19 +60,22 @@ TEST_CASE("files that extend one another in a circle are refused") {
   TemporaryFolder folder;
   const std::string a = folder.write("a.toml", "extends = \"b.toml\"\n");
   const std::string b = folder.write("b.toml", "extends = \"a.toml\"\n");
-  REQUIRE_THROWS_WITH(Document::read(a), ContainsSubstring("extend one another in a circle: ") && ContainsSubstring(b + ":1:11"));
+  REQUIRE_THROWS_WITH(Document::read(a),
+                      ContainsSubstring("extend one another in a circle: ") && ContainsSubstring(b + ":1:11"));
   const std::string self = folder.write("self.toml", "extends = \"self.toml\"\n");
   REQUIRE_THROWS_WITH(Document::read(self), ContainsSubstring("circle"));
 }
 
 TEST_CASE("a file that is missing, a folder, or an extends of another type is refused") {
   TemporaryFolder folder;
-  REQUIRE_THROWS_WITH(Document::read((folder / "no.toml").string()), ContainsSubstring("there is no configuration file " + (folder / "no.toml").string()));
+  REQUIRE_THROWS_WITH(Document::read((folder / "no.toml").string()),
+                      ContainsSubstring("there is no configuration file " + (folder / "no.toml").string()));
   REQUIRE_THROWS_WITH(Document::read(folder.path().string()), ContainsSubstring("is a folder"));
   const std::string top = folder.write("top.toml", "extends = \"no.toml\"\n");
   REQUIRE_THROWS_WITH(Document::read(top), ContainsSubstring("no.toml (" + top + ":1:11 extends it)"));
   const std::string list = folder.write("list.toml", "extends = [\"a.toml\"]\n");
-  REQUIRE_THROWS_WITH(Document::read(list), ContainsSubstring("extends names one file, so it is a string; found a list of 1"));
+  REQUIRE_THROWS_WITH(Document::read(list),
+                      ContainsSubstring("extends names one file, so it is a string; found a list of 1"));
   const std::string deep = folder.write("deep.toml", "[run]\nextends = \"a.toml\"\n");
   Document document = Document::read(deep);
   document.section("run").take<int64_t>("steps", 0);
@@ -98,17 +101,21 @@ TEST_CASE("the value of an override is TOML, or a bare word that stands for a st
 }
 
 TEST_CASE("an override is checked like the file, and named in the error") {
-  REQUIRE_THROWS_WITH(steps_with({"run.steps=abc"}),
-                      Equals("--set run.steps=abc: steps in section [run] must be an integer; found the string \"abc\""));
-  REQUIRE_THROWS_WITH(steps_with({"run.steps=0"}), Equals("--set run.steps=0: steps in section [run] must be at least 1; found 0"));
-  REQUIRE_THROWS_WITH(steps_with({"run.stps=4"}), Equals("--set run.stps=4: section [run] has no key 'stps'; did you mean 'steps'?"));
+  REQUIRE_THROWS_WITH(
+      steps_with({"run.steps=abc"}),
+      Equals("--set run.steps=abc: steps in section [run] must be an integer; found the string \"abc\""));
+  REQUIRE_THROWS_WITH(steps_with({"run.steps=0"}),
+                      Equals("--set run.steps=0: steps in section [run] must be at least 1; found 0"));
+  REQUIRE_THROWS_WITH(steps_with({"run.stps=4"}),
+                      Equals("--set run.stps=4: section [run] has no key 'stps'; did you mean 'steps'?"));
   REQUIRE_THROWS_WITH(steps_with({"steps=4"}),
                       Equals("--set steps=4: the key 'steps' stands in no section; this key exists in section [run]"));
   REQUIRE_THROWS_WITH(steps_with({"run.steps=[1, 2]"}), ContainsSubstring("found a list of 2"));
 }
 
 TEST_CASE("what is no override is refused") {
-  REQUIRE_THROWS_WITH(steps_with({"run.steps"}), ContainsSubstring("--set run.steps: an override is written section.key=value"));
+  REQUIRE_THROWS_WITH(steps_with({"run.steps"}),
+                      ContainsSubstring("--set run.steps: an override is written section.key=value"));
   REQUIRE_THROWS_WITH(steps_with({"=3"}), ContainsSubstring("an override is written section.key=value"));
   REQUIRE_THROWS_WITH(steps_with({"#=3"}), ContainsSubstring("an override is written section.key=value"));
   REQUIRE_THROWS_WITH(steps_with({"run..steps=3"}), ContainsSubstring("'run..steps' is no key"));

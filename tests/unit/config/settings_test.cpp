@@ -16,7 +16,8 @@ using namespace kvant::config;
 namespace {
 
 const char* const smallest =
-    "[model]\nvocab_size = 256\nmax_target_length = 32\nbase_emb_dim = 64\nbase_num_query_heads = 4\nbase_num_decoder_layers = 2\n";
+    "[model]\nvocab_size = 256\nmax_target_length = 32\nbase_emb_dim = 64\nbase_num_query_heads = "
+    "4\nbase_num_decoder_layers = 2\n";
 
 Settings read(const std::string& text, const std::vector<std::string>& overrides = {}) {
   Document document = Document::parse(text, "a.toml", overrides);
@@ -42,8 +43,9 @@ TEST_CASE("defaults are those of the structs") {
 }
 
 TEST_CASE("words of the file become values") {
-  const Settings s = read(smallest, {"model.routed_score_func=sigmoid", "model.rope_type=yarn", "model.dtype=bfloat16", "model.remat_policy=full",
-                                     "model.init=normal", "run.seed=12", "optimizer.adamw_mask=[\"scale$\", \"bias$\"]"});
+  const Settings s = read(smallest, {"model.routed_score_func=sigmoid", "model.rope_type=yarn", "model.dtype=bfloat16",
+                                     "model.remat_policy=full", "model.init=normal", "run.seed=12",
+                                     "optimizer.adamw_mask=[\"scale$\", \"bias$\"]"});
   CHECK(s.model.routed_score_func == ScoreFunction::sigmoid);
   CHECK(s.model.rope_type == RopeType::yarn);
   CHECK(s.model.dtype == ComputeType::bfloat16);
@@ -54,7 +56,8 @@ TEST_CASE("words of the file become values") {
 }
 
 TEST_CASE("the shape of a model has no defaults: all that is missing is named at once") {
-  REQUIRE_THROWS_WITH(read("[model]\n"), ContainsSubstring("5 problems") && ContainsSubstring("needs the key 'vocab_size'") &&
+  REQUIRE_THROWS_WITH(read("[model]\n"), ContainsSubstring("5 problems") &&
+                                             ContainsSubstring("needs the key 'vocab_size'") &&
                                              ContainsSubstring("needs the key 'max_target_length'") &&
                                              ContainsSubstring("needs the key 'base_emb_dim'") &&
                                              ContainsSubstring("needs the key 'base_num_query_heads'") &&
@@ -62,12 +65,17 @@ TEST_CASE("the shape of a model has no defaults: all that is missing is named at
 }
 
 TEST_CASE("D01 in the real schema") {
-  const std::string text = std::string(smallest) + "[optimizer]\nlearning_rte = 3e-4\n[train]\nnum-steps = 10\ngradient_clipp1ng = 1\n";
+  const std::string text =
+      std::string(smallest) + "[optimizer]\nlearning_rte = 3e-4\n[train]\nnum-steps = 10\ngradient_clipp1ng = 1\n";
   REQUIRE_THROWS_WITH(
       read("learning_rate = 3e-4\n" + text),
-      ContainsSubstring("4 problems") && ContainsSubstring("a.toml:1:1: the key 'learning_rate' stands in no section; this key exists in section [optimizer]") &&
-          ContainsSubstring("a.toml:9:1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?") &&
-          ContainsSubstring("a.toml:11:1: unknown key 'num-steps': there is no section [train]; did you mean 'steps' of section [run]?") &&
+      ContainsSubstring("4 problems") &&
+          ContainsSubstring(
+              "a.toml:1:1: the key 'learning_rate' stands in no section; this key exists in section [optimizer]") &&
+          ContainsSubstring(
+              "a.toml:9:1: section [optimizer] has no key 'learning_rte'; did you mean 'learning_rate'?") &&
+          ContainsSubstring("a.toml:11:1: unknown key 'num-steps': there is no section [train]; did you mean 'steps' "
+                            "of section [run]?") &&
           ContainsSubstring("a.toml:12:1: unknown key 'gradient_clipp1ng': there is no section [train]; did you mean "
                             "'gradient_clipping_threshold' of section [optimizer]?"));
 }
@@ -83,10 +91,14 @@ TEST_CASE("names that other software uses are answered") {
 }
 
 TEST_CASE("settings of quantization without a scheme are refused, unless the file says that there shall be none") {
-  const std::string wishes = std::string(smallest) + "[quant]\nquantize_mtp = true\nweight_quantization_calibration_method = \"fixed,1\"\n";
-  REQUIRE_THROWS_WITH(read(wishes), ContainsSubstring("2 problems") &&
-                                        ContainsSubstring("a.toml:8:16: quantize_mtp in section [quant] has nothing to act on: no 'quantization' names a scheme") &&
-                                        ContainsSubstring("a.toml:9:42: weight_quantization_calibration_method"));
+  const std::string wishes =
+      std::string(smallest) + "[quant]\nquantize_mtp = true\nweight_quantization_calibration_method = \"fixed,1\"\n";
+  REQUIRE_THROWS_WITH(
+      read(wishes),
+      ContainsSubstring("2 problems") &&
+          ContainsSubstring(
+              "a.toml:8:16: quantize_mtp in section [quant] has nothing to act on: no 'quantization' names a scheme") &&
+          ContainsSubstring("a.toml:9:42: weight_quantization_calibration_method"));
   CHECK_NOTHROW(read(wishes + "quantization = \"\"\n"));
   CHECK_NOTHROW(read(wishes, {"quant.quantization=int8_full"}));
 }
@@ -115,8 +127,10 @@ TEST_CASE("every default passes the reader's own check, so that a resolved confi
 }
 
 TEST_CASE("D02 in the real schema: a section for a plugin that is not loaded") {
-  REQUIRE_THROWS_WITH(read(std::string(smallest) + "[quant.plugins.not_loaded]\nblok = 1\n"),
-                      ContainsSubstring("a.toml:7:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: none)"));
+  REQUIRE_THROWS_WITH(
+      read(std::string(smallest) + "[quant.plugins.not_loaded]\nblok = 1\n"),
+      ContainsSubstring(
+          "a.toml:7:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: none)"));
 }
 
 TEST_CASE("the section of a key is known by its name") {
