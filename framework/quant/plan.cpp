@@ -120,6 +120,11 @@ void Plan::decide(Decision& decision, const Scheme* scheme, const config::QuantS
   } else if (rule->leaves_plain()) {
     decision.reason = rule->reason.empty() ? "the rule has no types, which means: leave plain" : rule->reason;
   } else {
+    if (!settings.qwix_compat.empty() && site.compute != DType::f32)
+      refuse(
+          "[quant] qwix_compat = \"{}\" is the reference's arithmetic in float32; [model] dtype = \"{}\" is not "
+          "offered with it.",
+          settings.qwix_compat, name_of(site.compute));
     auto& recipe = recipes[{decision.rule_index, site.kind}];
     if (!recipe)
       recipe = std::make_shared<const Recipe>(resolve_recipe(*rule, site.kind, scheme, settings.qwix_compat));

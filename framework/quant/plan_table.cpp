@@ -5,14 +5,27 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace kvant::quant {
 namespace {
 
-/// "int8 absmax/row"
-std::string brief(const OperandRecipe& operand) {
-  std::string granularity(name_of(operand.granularity));
-  return fmt::format("{} {}/{}", operand.qtype, operand.calibration.text, granularity.substr(4));
+/// "w/column x/row dx/row dw/column: int8 absmax", operands of one type and calibration together.
+std::string brief(const Recipe& r) {
+  const std::pair<const char*, const OperandRecipe*> operands[] = {
+      {"w", &r.weight}, {"x", &r.act}, {"dx", &r.grad_input}, {"dw", &r.grad_weight}};
+  std::string text, open;
+  for (const auto& [name, operand] : operands) {
+    const std::string type = fmt::format(": {} {}", operand->qtype, operand->calibration.text);
+    if (!open.empty() && type != open)
+      text += open + ", ";
+    else if (!open.empty())
+      text += " ";
+    open = type;
+    text += fmt::format("{}/{}", name, name_of(operand->granularity).substr(4));
+  }
+  return text + open;
 }
 
 /// Sites that differ in the layer alone are one line.
@@ -46,8 +59,6 @@ std::string layers_of(const Line& line) {
   return line.least == line.most ? std::to_string(line.least) : fmt::format("{}-{}", line.least, line.most);
 }
 
-std::string pad(const std::string& text, std::size_t width) { return fmt::format("{:<{}}", text, width); }
-
 /// "71.2% int8, 28.8% plain" in the order of their shares.
 std::string summary(const std::vector<Decision>& decisions) {
   std::vector<std::pair<std::string, double>> shares;
@@ -79,30 +90,26 @@ nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
 
 std::string Plan::table() const {
   const std::vector<Line> lines = lines_of(decisions_);
-  std::vector<std::array<std::string, 4>> cells{{"site", "op", "layers", "GEMM FLOPs"}};
+  std::vector<std::array<std::string, 5>> cells{{"site", "op", "layers", "GEMM FLOPs", "rule"}};
   for (const Line& line : lines)
     cells.push_back({line.first->site->path, line.first->site->op, layers_of(line),
-                     fmt::format("{:.2f}%", 100 * line.flops_share)});
-  std::array<std::size_t, 4> width{};
+                     fmt::format("{:.2f}%", 100 * line.flops_share),
+                     line.first->rule_index < 0 ? "-" : std::to_string(line.first->rule_index)});
+  std::array<std::size_t, 5> width{};
   for (const auto& row : cells)
     for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
   std::string text;
   for (std::size_t i = 0; i < cells.size(); ++i) {
-    for (std::size_t c = 0; c < 3; ++c) text += pad(cells[i][c], width[c]) + "  ";
-    text += fmt::format("{:>{}}  ", cells[i][3], width[3]);
-    if (i == 0) {
-      text += "arithmetic, or why plain\n";
-      continue;
-    }
-    const Decision& d = *lines[i - 1].first;
-    if (!d.recipe) {
-      text += fmt::format("plain: {}\n", d.reason);
-      continue;
-    }
-    const Recipe& r = *d.recipe;
-    text += fmt::format("w {}, x {}, dx {}, dw {}; rule {}\n", brief(r.weight), brief(r.act), brief(r.grad_input),
-                        brief(r.grad_weight), d.rule);
+    for (std::size_t c = 0; c < 3; ++c) text += fmt::format("{:<{}}  ", cells[i][c], width[c]);
+    for (std::size_t c = 3; c < 5; ++c) text += fmt::format("{:>{}}  ", cells[i][c], width[c]);
+    const Decision* d = i == 0 ? nullptr : lines[i - 1].first;
+    text += d == nullptr ? "arithmetic, or why plain" : d->recipe ? brief(*d->recipe) : "plain: " + d->reason;
+    text += "\n";
   }
+  text += "\nRules, the first one that matches a site decides:\n";
+  for (std::size_t i = 0; i < rules_.size(); ++i)
+    text += fmt::format("  {}  {} ({}){}\n", i, rules_[i].module_path, rules_[i].origin,
+                        rules_[i].leaves_plain() ? ": plain" : "");
   return text + fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(),
                             summary(decisions_));
 }

@@ -204,6 +204,8 @@ TEST_CASE("qwix_compat gives the reference's arithmetic: its guard, half steps, 
   CHECK(r.weight.law.bound == 127.5f);
   CHECK(r.weight.law.scale_by_reciprocal);
   CHECK(r.weight.law.reference_guard);
+  sites.at(shared, 0).compute = DType::bf16;
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("qwix_compat") && ContainsSubstring("bfloat16"));
 }
 
 TEST_CASE("the JSON of a plan has every site, types or a reason", "[quant]") {
@@ -229,7 +231,9 @@ TEST_CASE("the JSON of a plan has every site, types or a reason", "[quant]") {
   }
   CHECK(std::abs(share - 1) < 1e-9);
   const std::string table = plan.table();
-  CHECK_THAT(table, ContainsSubstring("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate") &&
-                        ContainsSubstring("0-1") && ContainsSubstring("w float8_e4m3fn absmax/expert_column") &&
-                        ContainsSubstring("Forward GEMM FLOPs: "));
+  CHECK_THAT(table,
+             ContainsSubstring("decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0/gate") && ContainsSubstring("0-1") &&
+                 ContainsSubstring(
+                     "w/expert_column x/row: float8_e4m3fn absmax, dx/row dw/expert_column: float8_e5m2 absmax") &&
+                 ContainsSubstring("Forward GEMM FLOPs: "));
 }
