@@ -3,7 +3,7 @@
 //   abi        KVANT_PLUGIN_ABI
 //   kokkos     version
 //   backends   execution spaces that Kokkos was configured with
-//   gpu        architecture that device code is built for, or none
+//   gpu        architecture that device code is built for; none without a device, unnamed where Kokkos does not say
 //   compiler   name and major version (gcc14, clang18; with nvcc also its own: nvcc13+gcc14)
 //   cxx        __cplusplus / 100
 //   stdlib     standard library and its string ABI
@@ -47,43 +47,39 @@ namespace detail {
 
 using FingerprintText = FixedText<320>;
 
+// Adds a name to the list if a macro is defined: the text of an undefined macro is its own name.
+#define KVANT_TEXT_OF(macro) #macro
+#define KVANT_EXPANDED_TEXT_OF(macro) KVANT_TEXT_OF(macro)
+#define KVANT_ITEM_IF(macro, name) \
+  if (std::string_view(KVANT_EXPANDED_TEXT_OF(macro)) != #macro) t.item(name)
+
 consteval void add_backends(FingerprintText& t) {
   t.add(";backends=");
-#if defined(KOKKOS_ENABLE_CUDA)
-  t.item("Cuda");
-#endif
-#if defined(KOKKOS_ENABLE_HIP)
-  t.item("HIP");
-#endif
-#if defined(KOKKOS_ENABLE_SYCL)
-  t.item("SYCL");
-#endif
-#if defined(KOKKOS_ENABLE_OPENMP)
-  t.item("OpenMP");
-#endif
-#if defined(KOKKOS_ENABLE_THREADS)
-  t.item("Threads");
-#endif
-#if defined(KOKKOS_ENABLE_SERIAL)
-  t.item("Serial");
-#endif
-  t.add(";gpu=");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_CUDA, "Cuda");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_HIP, "HIP");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_SYCL, "SYCL");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_OPENMP, "OpenMP");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_THREADS, "Threads");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_SERIAL, "Serial");
+  const std::size_t before = t.add(";gpu=").size;
+  KVANT_ITEM_IF(KOKKOS_ARCH_VOLTA70, "sm_70");
+  KVANT_ITEM_IF(KOKKOS_ARCH_VOLTA72, "sm_72");
+  KVANT_ITEM_IF(KOKKOS_ARCH_TURING75, "sm_75");
+  KVANT_ITEM_IF(KOKKOS_ARCH_AMPERE80, "sm_80");
+  KVANT_ITEM_IF(KOKKOS_ARCH_AMPERE86, "sm_86");
+  KVANT_ITEM_IF(KOKKOS_ARCH_AMPERE87, "sm_87");
+  KVANT_ITEM_IF(KOKKOS_ARCH_ADA89, "sm_89");
+  KVANT_ITEM_IF(KOKKOS_ARCH_HOPPER90, "sm_90");
+  KVANT_ITEM_IF(KOKKOS_ARCH_BLACKWELL100, "sm_100");
+  KVANT_ITEM_IF(KOKKOS_ARCH_BLACKWELL103, "sm_103");
+  KVANT_ITEM_IF(KOKKOS_ARCH_BLACKWELL120, "sm_120");
+  KVANT_ITEM_IF(KOKKOS_ARCH_BLACKWELL121, "sm_121");
 #if defined(KOKKOS_ARCH_AMD_GPU)
-  t.add(KOKKOS_ARCH_AMD_GPU);
-#elif defined(KOKKOS_ARCH_NVIDIA_GPU)
-  t.add("sm_").add(KOKKOS_ARCH_NVIDIA_GPU);
-#elif defined(KOKKOS_ARCH_BLACKWELL100)
-  t.add("sm_100");
-#elif defined(KOKKOS_ARCH_HOPPER90)
-  t.add("sm_90");
-#elif defined(KOKKOS_ARCH_ADA89)
-  t.add("sm_89");
-#elif defined(KOKKOS_ARCH_AMPERE86)
-  t.add("sm_86");
-#elif defined(KOKKOS_ARCH_AMPERE80)
-  t.add("sm_80");
-#elif defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
-  t.add("other");
+  t.item(KOKKOS_ARCH_AMD_GPU);
+#endif
+  if (t.size != before) return;
+#if defined(KOKKOS_ENABLE_CUDA) || defined(KOKKOS_ENABLE_HIP) || defined(KOKKOS_ENABLE_SYCL)
+  t.add("unnamed");
 #else
   t.add("none");
 #endif
@@ -116,27 +112,23 @@ consteval void add_compiler(FingerprintText& t) {
 
 consteval void add_checks(FingerprintText& t) {
   const std::size_t before = t.add(";checks=").size;
-#if defined(_GLIBCXX_DEBUG)
-  t.item("glibcxx_debug");
-#endif
-#if defined(_GLIBCXX_ASSERTIONS)
-  t.item("glibcxx_assertions");
-#endif
-#if defined(KOKKOS_ENABLE_DEBUG)
-  t.item("kokkos_debug");
-#endif
-#if defined(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK)
-  t.item("kokkos_bounds");
-#endif
+  KVANT_ITEM_IF(_GLIBCXX_DEBUG, "glibcxx_debug");
+  KVANT_ITEM_IF(_GLIBCXX_ASSERTIONS, "glibcxx_assertions");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_DEBUG, "kokkos_debug");
+  KVANT_ITEM_IF(KOKKOS_ENABLE_DEBUG_BOUNDS_CHECK, "kokkos_bounds");
 #if defined(__SANITIZE_ADDRESS__)
   t.item("asan");
-#elif defined(__has_feature)
+#elif defined(__clang__)
 #if __has_feature(address_sanitizer)
   t.item("asan");
 #endif
 #endif
   if (t.size == before) t.add("none");
 }
+
+#undef KVANT_ITEM_IF
+#undef KVANT_EXPANDED_TEXT_OF
+#undef KVANT_TEXT_OF
 
 consteval FingerprintText make_fingerprint() {
   FingerprintText t;
