@@ -24,6 +24,11 @@ shows_once "d01.toml:$((steps + 1)):1: unknown key 'gradient_clipp1ng': there is
 expect 2 train d02.toml
 shows_once "section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded"
 
+# … and a key that a loaded plugin does not declare.
+{ cat "$quick"; printf '[quant.plugins.int8_full]\nblok = 128\n'; } >d02.toml
+expect 2 train d02.toml
+shows_once "d02.toml:$(grep -n '^blok' d02.toml | cut -d: -f1):1: plugin 'int8_full' has no key 'blok'"
+
 # Overrides are checked like the file, and named.
 expect 2 train "$quick" --set run.steps=ten --set optimizer.learning_rte=1 --set model.num_experts_per_tok=0.5
 shows_once "--set run.steps=ten: steps in section [run] must be an integer; found the string \"ten\""
