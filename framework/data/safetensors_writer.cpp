@@ -46,6 +46,12 @@ void write_safetensors(const std::string& path, const std::map<std::string, std:
   std::string text = header.dump();
   text.resize((text.size() + 7) / 8 * 8, ' ');
 
+  // The rename below would replace a device by a file.
+  std::error_code unknown;
+  const auto there = std::filesystem::status(path, unknown).type();
+  require(there == std::filesystem::file_type::regular || there == std::filesystem::file_type::not_found || there == std::filesystem::file_type::none,
+          "{} could not be written: it exists and is no regular file.", path);
+
   const std::string aside = path + ".part";
   const auto failed = [&]() {
     const std::string reason = std::strerror(errno);

@@ -39,6 +39,7 @@ TEST_CASE("what cannot be written leaves nothing and says why") {
   CHECK_THROWS_WITH(kvant::data::write_safetensors(missing, {}, {floats("a", {1})}), Catch::Matchers::ContainsSubstring("No such file"));
   const std::string path = (folder.path() / "x.safetensors").string();
   CHECK_THROWS_WITH(kvant::data::write_safetensors(path, {}, {floats("a", {1}), floats("a", {2})}), Catch::Matchers::ContainsSubstring("Two tensors"));
-  // /dev/full accepts the file and refuses the data.
-  CHECK_THROWS_WITH(kvant::data::write_safetensors("/dev/full", {}, {floats("a", {1})}), Catch::Matchers::ContainsSubstring("/dev/full"));
+  CHECK_THROWS_WITH(kvant::data::write_safetensors("/dev/full", {}, {floats("a", {1})}),
+                    Catch::Matchers::ContainsSubstring("/dev/full could not be written: it exists and is no regular file"));
+  CHECK(std::filesystem::is_character_file("/dev/full"));
 }
