@@ -4,16 +4,18 @@ include(CMakePackageConfigHelpers)
 
 # A Kokkos from the private prefix goes along, so that the install stands without the checkout.
 set(KVANT_INSTALLED_KOKKOS "")
-set(kvant_rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}" "$ORIGIN")
+set(kvant_rpath "$ORIGIN")  # of libkvant; the program's is the same seen from bin/
+set(program_rpath "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
 if(Kokkos_DIR MATCHES "^${KVANT_PRIVATE_PREFIX}/")
   set(KVANT_INSTALLED_KOKKOS "${CMAKE_INSTALL_LIBDIR}/kvant/kokkos")
   install(DIRECTORY "${KVANT_PRIVATE_PREFIX}/" DESTINATION "${KVANT_INSTALLED_KOKKOS}" PATTERN "share" EXCLUDE PATTERN "trilinos" EXCLUDE)
   file(RELATIVE_PATH kvant_kokkos_library "${KVANT_PRIVATE_PREFIX}" "${Kokkos_DIR}/../..")
   list(APPEND kvant_rpath "$ORIGIN/kvant/kokkos/${kvant_kokkos_library}")
+  list(APPEND program_rpath "$ORIGIN/../${KVANT_INSTALLED_KOKKOS}/${kvant_kokkos_library}")
 endif()
 set_target_properties(kvant PROPERTIES INSTALL_RPATH "${kvant_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
 if(TARGET kvant_program)
-  set_target_properties(kvant_program PROPERTIES INSTALL_RPATH "${kvant_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
+  set_target_properties(kvant_program PROPERTIES INSTALL_RPATH "${program_rpath}" INSTALL_RPATH_USE_LINK_PATH ON)
   install(TARGETS kvant_program RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 

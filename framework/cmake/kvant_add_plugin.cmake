@@ -28,9 +28,14 @@ function(kvant_add_plugin name)
   endif()
   set(target kvant_${name})
   set(generated "${CMAKE_CURRENT_BINARY_DIR}/${target}_source")
-  list(TRANSFORM arg_SOURCES REPLACE "^([^/])" "${CMAKE_CURRENT_SOURCE_DIR}/\\1" OUTPUT_VARIABLE hashed)
+  set(hashed "")
+  foreach(source IN LISTS arg_SOURCES)
+    get_filename_component(source "${source}" ABSOLUTE)
+    list(APPEND hashed "${source}")
+  endforeach()
+  list(JOIN hashed "|" joined)  # a semicolon would split the argument
   add_custom_command(OUTPUT "${generated}/kvant_plugin_source_hash.hpp"
-    COMMAND ${CMAKE_COMMAND} "-DSOURCES=${hashed}" "-DOUTPUT=${generated}/kvant_plugin_source_hash.hpp" -P "${KVANT_PLUGIN_HASH_SCRIPT}"
+    COMMAND ${CMAKE_COMMAND} "-DSOURCES=${joined}" "-DOUTPUT=${generated}/kvant_plugin_source_hash.hpp" -P "${KVANT_PLUGIN_HASH_SCRIPT}"
     DEPENDS ${hashed} "${KVANT_PLUGIN_HASH_SCRIPT}" COMMENT "Hashing the sources of ${target}" VERBATIM)
   add_library(${target} MODULE ${arg_SOURCES} "${generated}/kvant_plugin_source_hash.hpp")
   target_link_libraries(${target} PRIVATE Kvant::kvant)

@@ -1,4 +1,5 @@
-# Writes OUTPUT, a header with the SHA-256 of SOURCES: what the ranks of a job compare of a plugin.
+# Writes OUTPUT, a header with the SHA-256 of SOURCES (files separated by |): what the ranks of a job compare of a plugin.
+string(REPLACE "|" ";" SOURCES "${SOURCES}")
 set(all "")
 foreach(source IN LISTS SOURCES)
   file(SHA256 "${source}" hash)
