@@ -109,7 +109,7 @@ struct Case {
       std::vector<float> v(static_cast<std::size_t>(p->shape.numel()));
       kvant::download(exec, p->value, v.data());
       const bool scale = p->path.ends_with("/scale"), bias = p->path.ends_with("/bias");
-      for (float& x : v) x = scale ? 1.0f + 0.2f * normal(random) : bias ? 0.15f * normal(random) : 2.0f * x;
+      for (float& x : v) x = scale ? 1.0f + 0.2f * normal(random) : bias ? 0.15f * normal(random) : x;
       kvant::upload(exec, v.data(), p->value);
       ++p->epoch;
       values[p->path].assign(v.begin(), v.end());
@@ -214,7 +214,7 @@ TEST_CASE("the tape's gradients agree with finite differences") {
       along += direction[i] * g.at(p->path)[i];
       length += direction[i] * direction[i];
     }
-    const double h = 1e-6 / std::sqrt(length);
+    const double h = 1e-5 / std::sqrt(length);
     Values moved = c.values;
     const auto shifted = [&](double by) {
       for (std::size_t i = 0; i < direction.size(); ++i) moved[p->path][i] = c.values.at(p->path)[i] + by * direction[i];
@@ -222,7 +222,8 @@ TEST_CASE("the tape's gradients agree with finite differences") {
     };
     const double difference = (shifted(h) - shifted(-h)) / (2 * h);
     INFO(p->path);
-    // Central differences in double: error h² · f''' + 1e-16 / h, about 1e-9 absolute here.
+    // Central differences in double along a direction of length ~25: truncation (1e-5)², rounding of a loss of order 10
+    // 1e-15 · 25 / 2e-5, about 1e-9 each; ten times that for the sums behind the loss.
     CHECK(std::abs(difference - along) < 1e-6 * std::abs(along) + 2e-8);
   }
 }
