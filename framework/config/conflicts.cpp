@@ -104,6 +104,20 @@ void check_router_and_mtp(const ModelSettings& m, Conflicts& c) {
          m.mtp_num_layers + 1, m.max_target_length);
 }
 
+/// What the reference has and this version does not: refused, since a setting that is read by nobody would be a lie.
+void check_offered(const Settings& s, Conflicts& c) {
+  const ModelSettings& m = s.model;
+  c.when(!s.run.deterministic,
+         "[run] deterministic = false would change nothing: every kernel of this version gives the same bits whatever "
+         "the threads. Leave it true");
+  c.when(m.logits_via_embedding, "[model] logits_via_embedding = true is not offered yet: the head has a matrix of its own");
+  c.when(m.use_sliced_mla_proj, "[model] use_sliced_mla_proj = true is not offered yet: wq_b and wkv_b are one product each");
+  c.when(!m.float32_weight_sum, "[model] float32_weight_sum = false is not offered: experts are summed in float32");
+  c.when(m.norm_topk_prob,
+         "[model] norm_topk_prob = true has nothing to act on with decoder_block = \"deepseek\", whose sigmoid weights are "
+         "always divided by their sum and whose softmax weights never are");
+}
+
 void check_quant(const Settings& s, Conflicts& c) {
   const QuantSettings& q = s.quant;
   const ModelSettings& m = s.model;
@@ -117,8 +131,6 @@ void check_quant(const Settings& s, Conflicts& c) {
          "[quant] quantize_router_proj = true undoes [model] float32_gate_logits = true: set one of them to false");
   c.when(q.quantize_mtp && m.mtp_num_layers == 0,
          "[quant] quantize_mtp = true, but [model] mtp_num_layers = 0: there is no such block");
-  c.when(q.quantize_logits_proj && m.logits_via_embedding,
-         "[quant] quantize_logits_proj = true needs a head of its own, but [model] logits_via_embedding = true");
   c.when(q.quantize_logits_proj && m.logits_dot_in_fp32,
          "[quant] quantize_logits_proj = true undoes [model] logits_dot_in_fp32 = true: set one of them to false");
   for (const auto& [name, method] :
@@ -201,6 +213,7 @@ std::vector<std::string> find_model_conflicts(const Settings& settings) {
   check_attention(settings.model, conflicts);
   check_groups(settings.model, conflicts);
   check_router_and_mtp(settings.model, conflicts);
+  check_offered(settings, conflicts);
   check_quant(settings, conflicts);
   return std::move(conflicts.found);
 }

@@ -173,11 +173,6 @@ TEST_CASE("quantization that undoes or misses its object is named") {
            "quantize_mtp = true, but [model] mtp_num_layers = 0"},
           {[](Settings& s) {
              s.quant.quantize_logits_proj = true;
-             s.model.logits_via_embedding = true;
-           },
-           "needs a head of its own"},
-          {[](Settings& s) {
-             s.quant.quantize_logits_proj = true;
              s.model.logits_dot_in_fp32 = true;
            },
            "undoes [model] logits_dot_in_fp32 = true"},
@@ -186,6 +181,18 @@ TEST_CASE("quantization that undoes or misses its object is named") {
            "false"},
           {[](Settings& s) { s.quant.quantization_local_shard_count = 0; },
            "quantization_local_shard_count = 0 means nothing"},
+      },
+      find_model_conflicts);
+}
+
+TEST_CASE("what nothing honours yet is refused, not ignored") {
+  check_each(
+      {
+          {[](Settings& s) { s.run.deterministic = false; }, "deterministic = false would change nothing"},
+          {[](Settings& s) { s.model.logits_via_embedding = true; }, "logits_via_embedding = true is not offered yet"},
+          {[](Settings& s) { s.model.use_sliced_mla_proj = true; }, "use_sliced_mla_proj = true is not offered yet"},
+          {[](Settings& s) { s.model.float32_weight_sum = false; }, "float32_weight_sum = false is not offered"},
+          {[](Settings& s) { s.model.norm_topk_prob = true; }, "norm_topk_prob = true has nothing to act on"},
       },
       find_model_conflicts);
 }
