@@ -42,4 +42,9 @@ TEST_CASE("what cannot be written leaves nothing and says why") {
   CHECK_THROWS_WITH(kvant::data::write_safetensors("/dev/full", {}, {floats("a", {1})}),
                     Catch::Matchers::ContainsSubstring("/dev/full could not be written: it exists and is no regular file"));
   CHECK(std::filesystem::is_character_file("/dev/full"));
+  // A full disk: what is written aside goes to /dev/full through a link.
+  const std::string full = (folder.path() / "full.safetensors").string();
+  std::filesystem::create_symlink("/dev/full", full + ".part");
+  CHECK_THROWS_WITH(kvant::data::write_safetensors(full, {}, {floats("a", {1})}), Catch::Matchers::ContainsSubstring("No space left"));
+  CHECK_FALSE(std::filesystem::exists(full));
 }

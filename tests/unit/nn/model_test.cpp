@@ -267,3 +267,24 @@ TEST_CASE("micro-batches give the loss and gradient of the whole batch") {
     CHECK(relative_norm(g, want.at(path)) < 1e-5);
   }
 }
+
+TEST_CASE("bfloat16 activations follow float32 as far as their eight bits carry") {
+  Settings s = small_settings();
+  const kvant::data::Batch batch = packed_batch(s, 3, 6);
+  Case plain(s);
+  const double want = plain.engine->differentiate({&batch, 1}, nullptr).total;
+  const Values exact = plain.gradients();
+  s.model.dtype = kvant::config::ComputeType::bfloat16;
+  Case rounded(s);
+  const double got = rounded.engine->differentiate({&batch, 1}, nullptr).total;
+  // Each stored activation is rounded once, 2^-9 relative at most; some twenty in a row add up like their square root.
+  CHECK(got != want);
+  CHECK_THAT(got, Catch::Matchers::WithinRel(want, 1e-2));
+  for (const auto& [path, g] : rounded.gradients()) {
+    INFO(path);
+    const std::vector<double>& e = exact.at(path);
+    double dot = 0, gg = 0, ee = 0;
+    for (std::size_t i = 0; i < g.size(); ++i) dot += g[i] * e[i], gg += g[i] * g[i], ee += e[i] * e[i];
+    CHECK(dot > 0.95 * std::sqrt(gg * ee));
+  }
+}
