@@ -1,4 +1,5 @@
-// kvant plugins [FILE…]: what can be loaded, and why the rest cannot. Reads files only: no plugin's code runs, neither MPI nor Kokkos starts.
+// kvant plugins [FILE…]: what can be loaded, and why the rest cannot. Reads files only: no plugin's code runs, neither
+// MPI nor Kokkos starts.
 #include "app/command.hpp"
 #include "base/error.hpp"
 #include "plugin/loader.hpp"
@@ -41,7 +42,8 @@ void print_json(const std::vector<plugin::Info>& infos) {
   for (const auto& folder : plugin::search_path()) all["looked_in"].push_back(folder.string());
   all["plugins"] = nlohmann::ordered_json::array();
   for (const plugin::Info& info : infos) all["plugins"].push_back(as_json(info));
-  fmt::print("{}\n", all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));  // file names may be no UTF-8
+  fmt::print("{}\n",
+             all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace));  // file names may be no UTF-8
 }
 
 /// "scheme int8_full, calibrator mse"
@@ -63,16 +65,18 @@ void print_text(const std::vector<plugin::Info>& infos, bool searched) {
   }
   if (!infos.empty()) fmt::print("{:<{}}  {:<{}}  offers\n", "name", width, "version", version_width);
   for (const plugin::Info& info : infos) {
-    fmt::print("{:<{}}  {:<{}}  {}\n", info.name.empty() ? "?" : info.name, width, info.version.empty() ? "?" : info.version, version_width,
-               offers_of(info));
+    fmt::print("{:<{}}  {:<{}}  {}\n", info.name.empty() ? "?" : info.name, width,
+               info.version.empty() ? "?" : info.version, version_width, offers_of(info));
     fmt::print("    file         {}\n", info.file.string());
     if (!info.source_hash.empty()) fmt::print("    sources      {}\n", info.source_hash);
-    if (!info.fingerprint.empty()) fmt::print("    fingerprint  {}\n", info.fingerprint == own ? "that of this program" : info.fingerprint);
+    if (!info.fingerprint.empty())
+      fmt::print("    fingerprint  {}\n", info.fingerprint == own ? "that of this program" : info.fingerprint);
     if (!info.refused.empty()) fmt::print("    REFUSED      {}\n", info.refused);
   }
   fmt::print("{}This program's fingerprint: {}\n", infos.empty() ? "" : "\n", own);
   if (!searched) return;
-  fmt::print("{} looked in, in this order (KVANT_PLUGIN_PATH goes first):\n", infos.empty() ? "No plugin was found;" : "Folders");
+  fmt::print("{} looked in, in this order (KVANT_PLUGIN_PATH goes first):\n",
+             infos.empty() ? "No plugin was found;" : "Folders");
   for (const auto& folder : plugin::search_path())
     fmt::print("    {}{}\n", folder.string(), std::filesystem::is_directory(folder) ? "" : "  (no such folder)");
 }
@@ -82,9 +86,12 @@ int run(const Arguments& arguments) {
   std::vector<plugin::Info> infos;
   for (const std::string& file : arguments.files) infos.push_back(plugin::inspect(file));
   if (arguments.files.empty()) infos = plugin::available();
-  if (arguments.json) print_json(infos);
-  else print_text(infos, arguments.files.empty());
-  const bool refused = std::any_of(infos.begin(), infos.end(), [](const plugin::Info& info) { return !info.refused.empty(); });
+  if (arguments.json)
+    print_json(infos);
+  else
+    print_text(infos, arguments.files.empty());
+  const bool refused =
+      std::any_of(infos.begin(), infos.end(), [](const plugin::Info& info) { return !info.refused.empty(); });
   return static_cast<int>(refused && !arguments.files.empty() ? ExitCode::failure : ExitCode::success);
 }
 
@@ -93,8 +100,11 @@ int run(const Arguments& arguments) {
 void add_plugins(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("plugins", "list the plugins that are found, and why some are refused");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->files, "plugin files to look at instead; the exit code is 0 if all of them would be loaded");
-  command->add_flag("--json", arguments->json, "print JSON: fingerprint, looked_in, plugins (name, version, offers, file, source_hash, fingerprint, refused)");
+  command->add_option("FILE", arguments->files,
+                      "plugin files to look at instead; the exit code is 0 if all of them would be loaded");
+  command->add_flag(
+      "--json", arguments->json,
+      "print JSON: fingerprint, looked_in, plugins (name, version, offers, file, source_hash, fingerprint, refused)");
   add_examples(*command, {"kvant plugins", "kvant plugins --json", "kvant plugins build/libkvant_e3m4.so",
                           "KVANT_PLUGIN_PATH=$HOME/plugins kvant plugins"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });

@@ -22,14 +22,14 @@ void check_pair(const char* call, const TensorView& in, const TensorView& out, i
   require(in.dtype == out.dtype && in.space == out.space, "{}: the input is {} and the output {}, in {} memory.", call,
           name_of(in.dtype), name_of(out.dtype), in.space == out.space ? "one" : "different");
   require(in.numel() * in_parts == out.numel() * out_parts,
-          "{}: an input of {} and an output of {} do not fit a group of {} ranks.", call, to_string(in.shape), to_string(out.shape),
-          std::max(in_parts, out_parts));
+          "{}: an input of {} and an output of {} do not fit a group of {} ranks.", call, to_string(in.shape),
+          to_string(out.shape), std::max(in_parts, out_parts));
 }
 
 void check_in_place(const char* call, const TensorView& values) {
   require(values.contiguous(), "{}: the tensor must be contiguous.", call);
-  require(values.dtype == DType::f32 || values.dtype == DType::i32, "{}: a tensor of {} cannot be reduced; float32 and int32 can.",
-          call, name_of(values.dtype));
+  require(values.dtype == DType::f32 || values.dtype == DType::i32,
+          "{}: a tensor of {} cannot be reduced; float32 and int32 can.", call, name_of(values.dtype));
 }
 
 void check_root(int root, int size) {
@@ -40,12 +40,18 @@ void check_root(int root, int size) {
 
 std::string_view name_of(Collective collective) {
   switch (collective) {
-    case Collective::all_reduce: return "all_reduce";
-    case Collective::broadcast: return "broadcast";
-    case Collective::all_gather: return "all_gather";
-    case Collective::reduce_scatter: return "reduce_scatter";
-    case Collective::all_to_all: return "all_to_all";
-    case Collective::barrier: return "barrier";
+    case Collective::all_reduce:
+      return "all_reduce";
+    case Collective::broadcast:
+      return "broadcast";
+    case Collective::all_gather:
+      return "all_gather";
+    case Collective::reduce_scatter:
+      return "reduce_scatter";
+    case Collective::all_to_all:
+      return "all_to_all";
+    case Collective::barrier:
+      return "barrier";
   }
   return "?";
 }
@@ -67,9 +73,11 @@ Communicator Communicator::world() {
   detail::check_mpi(MPI_Comm_rank(MPI_COMM_WORLD, &rank), "MPI_Comm_rank");
   detail::check_mpi(MPI_Comm_size(MPI_COMM_WORLD, &size), "MPI_Comm_size");
   if (size != 1)
-    refuse("The MPI launcher started {} ranks, but this version of Kvant runs on one. Start it without mpirun or srun, or with "
-           "one rank; it uses all cores of the machine through threads (OMP_NUM_THREADS).",
-           size);
+    refuse(
+        "The MPI launcher started {} ranks, but this version of Kvant runs on one. Start it without mpirun or srun, or "
+        "with "
+        "one rank; it uses all cores of the machine through threads (OMP_NUM_THREADS).",
+        size);
   return Communicator(rank, size);
 }
 
@@ -121,10 +129,12 @@ void Communicator::all_to_all(const Exec& exec, const TensorView& rows, std::spa
                               const TensorView& received, std::span<const int64_t> received_rows) {
   const auto ranks = static_cast<std::size_t>(size_);
   require(send_rows.size() == ranks && received_rows.size() == ranks,
-          "all_to_all: row counts for {} and from {} ranks were given, but the group has {}.", send_rows.size(), received_rows.size(), size_);
-  require(rows.shape.rank > 0 && received.shape.rank > 0 && rows.shape[0] == send_rows[0] && received.shape[0] == received_rows[0],
-          "all_to_all: the tensors {} and {} do not hold the {} rows to send and the {} to receive.", to_string(rows.shape),
-          to_string(received.shape), send_rows[0], received_rows[0]);
+          "all_to_all: row counts for {} and from {} ranks were given, but the group has {}.", send_rows.size(),
+          received_rows.size(), size_);
+  require(rows.shape.rank > 0 && received.shape.rank > 0 && rows.shape[0] == send_rows[0] &&
+              received.shape[0] == received_rows[0],
+          "all_to_all: the tensors {} and {} do not hold the {} rows to send and the {} to receive.",
+          to_string(rows.shape), to_string(received.shape), send_rows[0], received_rows[0]);
   check_pair("all_to_all", rows, received, 1, 1);
   count(Collective::all_to_all, rows.bytes());
   copy(exec, rows, received);
@@ -132,7 +142,8 @@ void Communicator::all_to_all(const Exec& exec, const TensorView& rows, std::spa
 
 void Communicator::exchange_counts(std::span<const int64_t> send_rows, std::span<int64_t> received_rows) {
   require(send_rows.size() == static_cast<std::size_t>(size_) && received_rows.size() == send_rows.size(),
-          "exchange_counts: {} and {} counts were given, but the group has {} ranks.", send_rows.size(), received_rows.size(), size_);
+          "exchange_counts: {} and {} counts were given, but the group has {} ranks.", send_rows.size(),
+          received_rows.size(), size_);
   count(Collective::all_to_all, send_rows.size_bytes());
   std::ranges::copy(send_rows, received_rows.begin());
 }

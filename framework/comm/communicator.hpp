@@ -1,9 +1,10 @@
-// Room comm: all that crosses ranks, and the only room that includes mpi.h (its headers do not). Comm moves numbers and bytes; what
-// the bytes mean, it does not know. Every collective of training goes through here, and is counted.
-// This header: the MPI session of the process and the group of ranks that a collective runs in.
+// Room comm: all that crosses ranks, and the only room that includes mpi.h (its headers do not). Comm moves numbers and
+// bytes; what the bytes mean, it does not know. Every collective of training goes through here, and is counted. This
+// header: the MPI session of the process and the group of ranks that a collective runs in.
 //
-// Today a process is one rank: a world of several is refused by Communicator::world(). On one rank a collective that returns its
-// input in place is the identity, and one with an output is a real copy in the execution space, without a fence.
+// Today a process is one rank: a world of several is refused by Communicator::world(). On one rank a collective that
+// returns its input in place is the identity, and one with an output is a real copy in the execution space, without a
+// fence.
 #pragma once
 
 #include "tensor/tensor.hpp"
@@ -20,9 +21,10 @@ struct Exec;
 
 namespace kvant::comm {
 
-/// Initialises MPI, and finalises it again if it was this object that initialised it. Made before Kokkos, dies after it.
-/// A program started without mpirun is a world of one rank. Needs MPI_THREAD_FUNNELED: kernels run threads, and MPI is
-/// called from the main thread alone; an MPI that offers less is refused. An MPI error throws kvant::Error with MPI's text.
+/// Initialises MPI, and finalises it again if it was this object that initialised it. Made before Kokkos, dies after
+/// it. A program started without mpirun is a world of one rank. Needs MPI_THREAD_FUNNELED: kernels run threads, and MPI
+/// is called from the main thread alone; an MPI that offers less is refused. An MPI error throws kvant::Error with
+/// MPI's text.
 class MpiSession {
  public:
   MpiSession();
@@ -53,8 +55,9 @@ struct Traffic {
   Count total() const;
 };
 
-/// A group of ranks. The calls on spans are for numbers of the host (counts, norms, losses) and complete when they return; the
-/// calls on tensors are queued on `exec` and order themselves after what was queued before. Tensors are contiguous.
+/// A group of ranks. The calls on spans are for numbers of the host (counts, norms, losses) and complete when they
+/// return; the calls on tensors are queued on `exec` and order themselves after what was queued before. Tensors are
+/// contiguous.
 class Communicator {
  public:
   /// All ranks of the job. Throws UsageError when they are more than one. MPI must be initialised.
@@ -76,10 +79,10 @@ class Communicator {
   void all_gather(const Exec& exec, const TensorView& shard, const TensorView& full);
   /// shard = this rank's part of the sum over ranks of full.
   void reduce_scatter_sum(const Exec& exec, const TensorView& full, const TensorView& shard);
-  /// Rows (axis 0) change hands: the first send_rows[0] rows of `rows` go to rank 0, and so on; what arrives is ordered by
-  /// sender. received_rows has size() entries and says how many rows come from each.
-  void all_to_all(const Exec& exec, const TensorView& rows, std::span<const int64_t> send_rows, const TensorView& received,
-                  std::span<const int64_t> received_rows);
+  /// Rows (axis 0) change hands: the first send_rows[0] rows of `rows` go to rank 0, and so on; what arrives is ordered
+  /// by sender. received_rows has size() entries and says how many rows come from each.
+  void all_to_all(const Exec& exec, const TensorView& rows, std::span<const int64_t> send_rows,
+                  const TensorView& received, std::span<const int64_t> received_rows);
   /// received_rows[r] = how many rows rank r will send to this one.
   void exchange_counts(std::span<const int64_t> send_rows, std::span<int64_t> received_rows);
 

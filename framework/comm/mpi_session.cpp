@@ -47,9 +47,11 @@ void check_mpi(int code, const char* call) {
 
 void check_thread_level(int provided) {
   if (provided >= MPI_THREAD_FUNNELED) return;
-  fail("This MPI ({}) runs at thread level {}, but kernels use threads: MPI_THREAD_FUNNELED ({}) is needed. Use an MPI that was "
-       "built with thread support, or let Kvant initialise it.",
-       MpiSession::library(), provided, static_cast<int>(MPI_THREAD_FUNNELED));
+  fail(
+      "This MPI ({}) runs at thread level {}, but kernels use threads: MPI_THREAD_FUNNELED ({}) is needed. Use an MPI "
+      "that was "
+      "built with thread support, or let Kvant initialise it.",
+      MpiSession::library(), provided, static_cast<int>(MPI_THREAD_FUNNELED));
 }
 
 }  // namespace detail

@@ -1,5 +1,5 @@
-// ProcessGrid: how the ranks of a job are arranged, data × fsdp × expert. Ranks along `data` hold the same parameters, ranks along
-// `fsdp` a part of each, ranks along `expert` different experts. Each axis is a group of ranks of its own.
+// ProcessGrid: how the ranks of a job are arranged, data × fsdp × expert. Ranks along `data` hold the same parameters,
+// ranks along `fsdp` a part of each, ranks along `expert` different experts. Each axis is a group of ranks of its own.
 #pragma once
 
 #include "comm/communicator.hpp"
@@ -12,7 +12,8 @@ class ProcessGrid {
     int data = 1, fsdp = 1, expert = 1;
   };
 
-  /// Throws UsageError unless the sizes are positive and their product is world.size(); today only 1 × 1 × 1 can be had.
+  /// Throws UsageError unless the sizes are positive and their product is world.size(); today only 1 × 1 × 1 can be
+  /// had.
   ProcessGrid(const Communicator& world, const Sizes& sizes);
 
   const Sizes& sizes() const { return sizes_; }

@@ -15,7 +15,9 @@ namespace {
 class OneRankGather final : public WeightGather {
  public:
   explicit OneRankGather(Communicator& axis) : axis_(axis) {}
-  void gather(const Exec& exec, const TensorView& part, const TensorView& full) override { axis_.all_gather(exec, part, full); }
+  void gather(const Exec& exec, const TensorView& part, const TensorView& full) override {
+    axis_.all_gather(exec, part, full);
+  }
   void scatter_sum(const Exec& exec, const TensorView& full, const TensorView& part) override {
     axis_.reduce_scatter_sum(exec, full, part);
   }
@@ -32,10 +34,12 @@ class OneRankExchange final : public TokenExchange {
     axis_.exchange_counts(counts.send, counts.receive);
     return counts;
   }
-  void dispatch(const Exec& exec, const TokenCounts& counts, const TensorView& rows, const TensorView& received) override {
+  void dispatch(const Exec& exec, const TokenCounts& counts, const TensorView& rows,
+                const TensorView& received) override {
     axis_.all_to_all(exec, rows, counts.send, received, counts.receive);
   }
-  void combine(const Exec& exec, const TokenCounts& counts, const TensorView& rows, const TensorView& returned) override {
+  void combine(const Exec& exec, const TokenCounts& counts, const TensorView& rows,
+               const TensorView& returned) override {
     axis_.all_to_all(exec, rows, counts.receive, returned, counts.send);
   }
 
@@ -45,7 +49,9 @@ class OneRankExchange final : public TokenExchange {
 
 class OneRank final : public CommStrategy {
  public:
-  std::unique_ptr<WeightGather> make_weight_gather(ProcessGrid& grid) override { return std::make_unique<OneRankGather>(grid.fsdp()); }
+  std::unique_ptr<WeightGather> make_weight_gather(ProcessGrid& grid) override {
+    return std::make_unique<OneRankGather>(grid.fsdp());
+  }
   std::unique_ptr<TokenExchange> make_token_exchange(ProcessGrid& grid) override {
     return std::make_unique<OneRankExchange>(grid.expert());
   }
@@ -54,7 +60,8 @@ class OneRank final : public CommStrategy {
 }  // namespace
 
 void register_builtin_strategies() {
-  if (!plugin::Registry<CommStrategy>::contains("one_rank")) plugin::Registry<CommStrategy>::add_builtin<OneRank>("one_rank");
+  if (!plugin::Registry<CommStrategy>::contains("one_rank"))
+    plugin::Registry<CommStrategy>::add_builtin<OneRank>("one_rank");
 }
 
 }  // namespace kvant::comm

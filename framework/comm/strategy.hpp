@@ -1,6 +1,7 @@
-// CommStrategy (plugin kind "comm"): how the bytes of weights and of routed tokens move. Two interfaces, because they are chosen for
-// different reasons (bandwidth of a gather, latency of an exchange), and one object that makes both for a grid of ranks.
-// A payload is bytes with an owner elsewhere: a tensor of any type, u8 when it holds codes and scales that a codec packed.
+// CommStrategy (plugin kind "comm"): how the bytes of weights and of routed tokens move. Two interfaces, because they
+// are chosen for different reasons (bandwidth of a gather, latency of an exchange), and one object that makes both for
+// a grid of ranks. A payload is bytes with an owner elsewhere: a tensor of any type, u8 when it holds codes and scales
+// that a codec packed.
 #pragma once
 
 #include "comm/process_grid.hpp"
@@ -36,9 +37,12 @@ class TokenExchange {
   /// send[r] rows go to rank r. Completes when it returns: the caller allocates by what it says.
   virtual TokenCounts plan(std::span<const int64_t> send) = 0;
   /// rows: sorted by the rank that they go to; received: ordered by sender. Queued on exec.
-  virtual void dispatch(const Exec& exec, const TokenCounts& counts, const TensorView& rows, const TensorView& received) = 0;
-  /// The way back: `rows` as dispatch left them in `received`; each returns to the place that it came from. Queued on exec.
-  virtual void combine(const Exec& exec, const TokenCounts& counts, const TensorView& rows, const TensorView& returned) = 0;
+  virtual void dispatch(const Exec& exec, const TokenCounts& counts, const TensorView& rows,
+                        const TensorView& received) = 0;
+  /// The way back: `rows` as dispatch left them in `received`; each returns to the place that it came from. Queued on
+  /// exec.
+  virtual void combine(const Exec& exec, const TokenCounts& counts, const TensorView& rows,
+                       const TensorView& returned) = 0;
 };
 
 class CommStrategy {
@@ -52,7 +56,8 @@ class CommStrategy {
   virtual std::unique_ptr<TokenExchange> make_token_exchange(ProcessGrid& grid) = 0;
 };
 
-/// Offers the strategies that are part of Kvant: "one_rank": on a grid of one rank a gather is a copy and an exchange hands rows back.
+/// Offers the strategies that are part of Kvant: "one_rank": on a grid of one rank a gather is a copy and an exchange
+/// hands rows back.
 void register_builtin_strategies();
 
 }  // namespace kvant::comm

@@ -1,11 +1,12 @@
-// Room plugin: code that is loaded at run time, checked before it can do anything. A plugin offers objects of three kinds
-// (scheme, calibrator, comm) by name.
-// This header: the part of a plugin that is plain C and never depends on a compiler or a standard library. A plugin carries a
-// record in an ELF note, which is read from the file before dlopen, so that no constructor of a foreign build runs. Past
-// the checks (detail/check.hpp) a plugin and Kvant speak ordinary C++: virtual interfaces and exceptions.
+// Room plugin: code that is loaded at run time, checked before it can do anything. A plugin offers objects of three
+// kinds (scheme, calibrator, comm) by name. This header: the part of a plugin that is plain C and never depends on a
+// compiler or a standard library. A plugin carries a record in an ELF note, which is read from the file before dlopen,
+// so that no constructor of a foreign build runs. Past the checks (detail/check.hpp) a plugin and Kvant speak ordinary
+// C++: virtual interfaces and exceptions.
 //
-// Layout of the note: section `.note.kvant.plugin`, owner "KVANT", type KVANT_PLUGIN_NOTE_TYPE, descriptor KvantPluginRecord.
-// `size`, `abi`, `name` and `version` keep their places in every ABI, so that a refusal can name a plugin of any other one.
+// Layout of the note: section `.note.kvant.plugin`, owner "KVANT", type KVANT_PLUGIN_NOTE_TYPE, descriptor
+// KvantPluginRecord. `size`, `abi`, `name` and `version` keep their places in every ABI, so that a refusal can name a
+// plugin of any other one.
 #pragma once
 
 #include <stdint.h>
@@ -19,14 +20,14 @@ extern "C" {
 
 /// All texts end with a zero byte and are filled up with zeros. Integers are little-endian.
 struct KvantPluginRecord {
-  uint32_t size;            ///< bytes of this record
-  uint32_t abi;             ///< KVANT_PLUGIN_ABI of the headers that it was built with
-  char name[48];            ///< [a-z0-9_]+; the file is libkvant_<name>.so
-  char version[24];         ///< the author's
-  uint32_t kinds;           ///< bit (1 << Kind) for every kind that is offered
-  char provides[252];       ///< what is offered: "scheme:e3m4 calibrator:mse"
-  char source_hash[68];     ///< SHA-256 of the plugin's sources in hexadecimal: ranks compare it
-  char fingerprint[320];    ///< "key=value;…" of the build (fingerprint.hpp)
+  uint32_t size;          ///< bytes of this record
+  uint32_t abi;           ///< KVANT_PLUGIN_ABI of the headers that it was built with
+  char name[48];          ///< [a-z0-9_]+; the file is libkvant_<name>.so
+  char version[24];       ///< the author's
+  uint32_t kinds;         ///< bit (1 << Kind) for every kind that is offered
+  char provides[252];     ///< what is offered: "scheme:e3m4 calibrator:mse"
+  char source_hash[68];   ///< SHA-256 of the plugin's sources in hexadecimal: ranks compare it
+  char fingerprint[320];  ///< "key=value;…" of the build (fingerprint.hpp)
 };
 
 /// An ELF note that holds the record (all parts are multiples of 4 bytes).

@@ -1,5 +1,5 @@
-// Fingerprint: what must be equal in a plugin and in Kvant for C++ objects to cross between them. A constant text, made from
-// macros by whoever includes this header: fields "key=value" separated by semicolons, in a fixed order.
+// Fingerprint: what must be equal in a plugin and in Kvant for C++ objects to cross between them. A constant text, made
+// from macros by whoever includes this header: fields "key=value" separated by semicolons, in a fixed order.
 //   abi        KVANT_PLUGIN_ABI
 //   kokkos     version
 //   backends   execution spaces that Kokkos was configured with
@@ -8,7 +8,7 @@
 //   cxx        __cplusplus / 100
 //   stdlib     standard library and its string ABI
 //   checks     bounds checks and sanitizers that change layouts or symbols, or none
-//   mpi        implementation and major version of the MPI that Kvant was built with (KVANT_MPI, defined by its CMake target)
+//   mpi        implementation and major version of Kvant's MPI (KVANT_MPI, defined by its CMake target)
 #pragma once
 
 #include "base/kokkos.hpp"
@@ -133,7 +133,12 @@ consteval void add_checks(FingerprintText& t) {
 consteval FingerprintText make_fingerprint() {
   FingerprintText t;
   t.add("abi=").add(KVANT_PLUGIN_ABI);
-  t.add(";kokkos=").add(KOKKOS_VERSION / 10000).add(".").add(KOKKOS_VERSION / 100 % 100).add(".").add(KOKKOS_VERSION % 100);
+  t.add(";kokkos=")
+      .add(KOKKOS_VERSION / 10000)
+      .add(".")
+      .add(KOKKOS_VERSION / 100 % 100)
+      .add(".")
+      .add(KOKKOS_VERSION % 100);
   add_backends(t);
   add_compiler(t);
   add_checks(t);

@@ -9,9 +9,9 @@
 #include "plugin/detail/guard.hpp"
 #include "plugin/detail/search.hpp"
 
+#include <dlfcn.h>
 #include <algorithm>
 #include <cstring>
-#include <dlfcn.h>
 
 namespace kvant::plugin {
 namespace {
@@ -64,8 +64,8 @@ class Collector final : public Host {
     for (const Registration& offer : offers_) {
       const detail::Entries& entries = detail::Entries::of(offer.kind);
       if (entries.contains(offer.name))
-        refuse("The {} '{}' is offered twice: by {} and by {}; the second was not loaded.", name_of(offer.kind), offer.name,
-               entries.origin(offer.name).text(), origin.text());
+        refuse("The {} '{}' is offered twice: by {} and by {}; the second was not loaded.", name_of(offer.kind),
+               offer.name, entries.origin(offer.name).text(), origin.text());
     }
     for (const Registration& offer : offers_) detail::Entries::of(offer.kind).add(offer, origin);
   }
@@ -82,8 +82,8 @@ Entry entry_of(void* library, const Info& info, const char* name) {
   return reinterpret_cast<Entry>(symbol);
 }
 
-/// The steps past the checks: dlopen, query, register. The library stays mapped whatever happens (never dlclose: its destructors and
-/// thread-local data have addresses in many places).
+/// The steps past the checks: dlopen, query, register. The library stays mapped whatever happens (never dlclose: its
+/// destructors and thread-local data have addresses in many places).
 void open_and_register(const Info& info) {
   dlerror();
   void* const library = dlopen(info.file.c_str(), RTLD_NOW | RTLD_LOCAL);
@@ -134,8 +134,9 @@ const Info& load_file(const fs::path& file) {
 std::string summary(const std::vector<Info>& infos) {
   std::vector<std::string> words;
   for (const Info& info : infos)
-    words.push_back(info.refused.empty() ? fmt::format("{} ({})", info.name, config::listed(info.provides))
-                                         : fmt::format("{} (refused, see `kvant plugins`)", info.file.filename().string()));
+    words.push_back(info.refused.empty()
+                        ? fmt::format("{} ({})", info.name, config::listed(info.provides))
+                        : fmt::format("{} (refused, see `kvant plugins`)", info.file.filename().string()));
   return words.empty() ? "none" : config::listed(words);
 }
 
@@ -166,8 +167,8 @@ bool is_called(const Info& info, const std::string& name) {
     for (const std::string& offer : info.provides) names.push_back(offer.substr(offer.find(':') + 1));
   }
   const std::string meant = config::nearest(name, names);
-  refuse("There is no {} '{}'{}. {}Plugins found: {}. Looked in: {}. KVANT_PLUGIN_PATH names further folders.", what, name,
-         meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
+  refuse("There is no {} '{}'{}. {}Plugins found: {}. Looked in: {}. KVANT_PLUGIN_PATH names further folders.", what,
+         name, meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
          registered.empty() ? "" : fmt::format("Already here: {}. ", config::listed(registered)), summary(infos),
          detail::described(search_path()));
 }
@@ -204,7 +205,8 @@ std::vector<Info> available() {
   for (Info& info : all)
     for (const Info& other : all)
       if (&info != &other && !info.name.empty() && info.name == other.name && info.refused.empty())
-        info.refused = fmt::format("{} has the name of {}: a process takes one of them, and only by its file.", title(info), other.file.string());
+        info.refused = fmt::format("{} has the name of {}: a process takes one of them, and only by its file.",
+                                   title(info), other.file.string());
   return all;
 }
 
@@ -217,7 +219,8 @@ const Info& load(const std::string& name_or_file) {
   for (const Info& info : state().plugins)
     if (info.name == name_or_file) return info;
   const std::vector<Info> infos = available();
-  const Info* const info = only(infos, fmt::format("name '{}'", name_or_file), [&](const Info& i) { return is_called(i, name_or_file); });
+  const Info* const info =
+      only(infos, fmt::format("name '{}'", name_or_file), [&](const Info& i) { return is_called(i, name_or_file); });
   if (info == nullptr) refuse_missing("plugin", name_or_file, infos, {});
   return load_file(info->file);
 }
@@ -227,7 +230,8 @@ void require_offer(Kind kind, const std::string& name) {
   const std::string what = fmt::format("{} '{}'", name_of(kind), name);
   const std::vector<Info> infos = available();
   const Info* info = only(infos, what, [&](const Info& i) { return i.offers(kind, name); });
-  if (info == nullptr) info = only(infos, what, [&](const Info& i) { return !i.refused.empty() && is_called(i, name); });
+  if (info == nullptr)
+    info = only(infos, what, [&](const Info& i) { return !i.refused.empty() && is_called(i, name); });
   if (info == nullptr) refuse_missing(name_of(kind), name, infos, detail::Entries::of(kind).names());
   load_file(info->file);
 }

@@ -4,7 +4,8 @@
 //
 // once per plugin, outside of any namespace; several offers are separated by commas. Plugin code itself stands in an
 // anonymous namespace, or two plugins would share the statics of equally named types. kvant_add_plugin (CMake) defines
-// KVANT_PLUGIN_NAME, KVANT_PLUGIN_KIND and KVANT_PLUGIN_VERSION and writes kvant_plugin_source_hash.hpp. See docs/plugins.md.
+// KVANT_PLUGIN_NAME, KVANT_PLUGIN_KIND and KVANT_PLUGIN_VERSION and writes kvant_plugin_source_hash.hpp. See
+// docs/plugins.md.
 #pragma once
 
 #include "plugin/abi.hpp"
@@ -29,8 +30,8 @@ consteval void fill(char (&field)[N], std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) field[i] = text[i];
 }
 
-consteval KvantPluginNote make_note(const char* name, const char* version, const char* source_hash, std::string_view kind,
-                                    std::initializer_list<Registration> offers) {
+consteval KvantPluginNote make_note(const char* name, const char* version, const char* source_hash,
+                                    std::string_view kind, std::initializer_list<Registration> offers) {
   KvantPluginNote note{6, sizeof(KvantPluginRecord), KVANT_PLUGIN_NOTE_TYPE, KVANT_PLUGIN_NOTE_OWNER, {}};
   KvantPluginRecord& record = note.record;
   record.size = sizeof(KvantPluginRecord);
@@ -60,21 +61,23 @@ extern void* __dso_handle __attribute__((visibility("hidden")));
 void __cxa_finalize(void*);
 }
 
-// The record alone and the entries alone: the two halves of KVANT_PLUGIN, apart for plugins that write an entry by hand.
-#define KVANT_PLUGIN_RECORD(...)                                                                                   \
-  namespace {                                                                                                      \
-  [[gnu::used, gnu::section(".note.kvant.plugin"), gnu::aligned(4)]] constinit const KvantPluginNote               \
-      kvant_plugin_note = ::kvant::plugin::detail::make_note(KVANT_PLUGIN_NAME, KVANT_PLUGIN_VERSION,              \
-                                                             KVANT_PLUGIN_SOURCE_HASH, KVANT_PLUGIN_KIND,          \
-                                                             {__VA_ARGS__});                                       \
+// The record alone and the entries alone: the two halves of KVANT_PLUGIN, apart for plugins that write an entry by
+// hand.
+#define KVANT_PLUGIN_RECORD(...)                                                                            \
+  namespace {                                                                                               \
+  [[gnu::used, gnu::section(".note.kvant.plugin"),                                                          \
+    gnu::aligned(4)]] constinit const KvantPluginNote kvant_plugin_note =                                   \
+      ::kvant::plugin::detail::make_note(KVANT_PLUGIN_NAME, KVANT_PLUGIN_VERSION, KVANT_PLUGIN_SOURCE_HASH, \
+                                         KVANT_PLUGIN_KIND, {__VA_ARGS__});                                 \
   }
 
 #define KVANT_PLUGIN_QUERY() \
   extern "C" const KvantPluginRecord* kvant_plugin_query(void) { return &kvant_plugin_note.record; }
 
-#define KVANT_PLUGIN_REGISTER(...)                                                                                 \
-  extern "C" void kvant_plugin_register(void* host) {                                                              \
-    for (const ::kvant::plugin::Registration& offer : {__VA_ARGS__}) static_cast<::kvant::plugin::Host*>(host)->add(offer); \
+#define KVANT_PLUGIN_REGISTER(...)                                   \
+  extern "C" void kvant_plugin_register(void* host) {                \
+    for (const ::kvant::plugin::Registration& offer : {__VA_ARGS__}) \
+      static_cast<::kvant::plugin::Host*>(host)->add(offer);         \
   }
 
 // Runs the destructors of this plugin's static objects (what dlclose would do, without unloading the code): a View in a

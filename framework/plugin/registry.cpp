@@ -17,15 +17,16 @@ namespace detail {
 
 Entries& Entries::of(Kind kind) {
   // Never destroyed: after std::exit() without a shut-down the objects of plugins are left alone, not freed late.
-  static auto* const all = new std::array<Entries, kind_count>{Entries(Kind::scheme), Entries(Kind::calibrator), Entries(Kind::comm)};
+  static auto* const all =
+      new std::array<Entries, kind_count>{Entries(Kind::scheme), Entries(Kind::calibrator), Entries(Kind::comm)};
   return all->at(static_cast<std::size_t>(kind));
 }
 
 void Entries::add(const Registration& offer, const Origin& origin) {
   require(offer.kind == kind_, "A {} was offered where a {} is registered.", name_of(offer.kind), name_of(kind_));
   if (contains(offer.name))
-    refuse("The {} '{}' is offered twice: by {} and by {}.", name_of(kind_), offer.name, this->origin(offer.name).text(),
-           origin.text());
+    refuse("The {} '{}' is offered twice: by {} and by {}.", name_of(kind_), offer.name,
+           this->origin(offer.name).text(), origin.text());
   entries_.push_back(std::make_unique<Entry>(Entry{offer, offer.name, origin}));
 }
 
@@ -46,7 +47,8 @@ Entries::Entry& Entries::find(std::string_view name) const {
     if (entry->name == name) return *entry;
   const std::vector<std::string> known = names();
   const std::string meant = config::nearest(name, known);
-  refuse("There is no {} '{}'{}; {}.", name_of(kind_), name, meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
+  refuse("There is no {} '{}'{}; {}.", name_of(kind_), name,
+         meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
          known.empty() ? "none is loaded" : "loaded: " + config::listed(known));
 }
 

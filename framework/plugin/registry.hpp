@@ -28,9 +28,9 @@ concept Interface = std::has_virtual_destructor_v<T> && std::same_as<typename T:
 /// One offer: a constant, so that the note of a plugin can be written at compile time.
 struct Registration {
   Kind kind;
-  const char* name;          ///< what a configuration says to get the object
-  void* (*make)();           ///< new object as a pointer to its interface
-  void (*destroy)(void*);    ///< deletes what make() gave
+  const char* name;        ///< what a configuration says to get the object
+  void* (*make)();         ///< new object as a pointer to its interface
+  void (*destroy)(void*);  ///< deletes what make() gave
 };
 
 /// Offers T under a name. T has a default constructor; what it needs to know it is told through its interface.

@@ -1,6 +1,7 @@
 // Loads one plugin, makes its objects and ends in the way that is asked for:
 //   host FILE OBJECT normal|error|signal|exit|forgotten
-// forgotten: nobody calls plugin::shut_down(), Kokkos' finalize hook does. exit: std::exit() without any shut-down of ours.
+// forgotten: nobody calls plugin::shut_down(), Kokkos' finalize hook does. exit: std::exit() without any shut-down of
+// ours.
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
 #include "comm/communicator.hpp"

@@ -1,5 +1,5 @@
-// Stands for a plugin with libkokkoscore.a inside (D33): it defines what only Kokkos' own library may define, visibly or, as an archive
-// that was linked with --exclude-libs does, hidden.
+// Stands for a plugin with libkokkoscore.a inside (D33): it defines what only Kokkos' own library may define, visibly
+// or, as an archive that was linked with --exclude-libs does, hidden.
 #include "sample.hpp"
 
 namespace own {

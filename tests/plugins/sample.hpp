@@ -10,7 +10,9 @@ namespace {
 
 struct Sample : kvant::comm::CommStrategy {
   std::unique_ptr<kvant::comm::WeightGather> make_weight_gather(kvant::comm::ProcessGrid&) override { return nullptr; }
-  std::unique_ptr<kvant::comm::TokenExchange> make_token_exchange(kvant::comm::ProcessGrid&) override { return nullptr; }
+  std::unique_ptr<kvant::comm::TokenExchange> make_token_exchange(kvant::comm::ProcessGrid&) override {
+    return nullptr;
+  }
 };
 
 // Says that code of this file ran: a refused plugin must not get so far.

@@ -12,7 +12,8 @@ struct Thrower : Sample {
 
 }  // namespace
 
-KVANT_PLUGIN_RECORD(kvant::plugin::provide<Sample>("test_throwing_first"), kvant::plugin::provide<Thrower>("test_throwing"))
+KVANT_PLUGIN_RECORD(kvant::plugin::provide<Sample>("test_throwing_first"),
+                    kvant::plugin::provide<Thrower>("test_throwing"))
 
 #if defined(TEST_THROW_IN_REGISTER)  // what it has made by then is destroyed in time, too
 static Kokkos::View<float*, kvant::MemSpace> table;
@@ -31,9 +32,11 @@ extern "C" void kvant_plugin_register(void* host) {
   throw std::runtime_error("no memory for the table");
 }
 #elif defined(TEST_UNANNOUNCED)
-KVANT_PLUGIN_REGISTER(kvant::plugin::provide<Sample>("test_throwing_first"), kvant::plugin::provide<Sample>("test_surprise"))
+KVANT_PLUGIN_REGISTER(kvant::plugin::provide<Sample>("test_throwing_first"),
+                      kvant::plugin::provide<Sample>("test_surprise"))
 #else
-KVANT_PLUGIN_REGISTER(kvant::plugin::provide<Sample>("test_throwing_first"), kvant::plugin::provide<Thrower>("test_throwing"))
+KVANT_PLUGIN_REGISTER(kvant::plugin::provide<Sample>("test_throwing_first"),
+                      kvant::plugin::provide<Thrower>("test_throwing"))
 #endif
 
 KVANT_PLUGIN_CLOSE()

@@ -5,10 +5,10 @@
 #include "config/suggest.hpp"
 #include "plugin/fingerprint.hpp"
 
+#include <link.h>
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <link.h>
 #include <sstream>
 
 namespace kvant::plugin::detail {
@@ -69,11 +69,16 @@ const HostFacts& own_facts() {
 }
 
 KvantPluginRecord read_record(const ElfFile& elf, Info& info) {
-  const auto ours = [](const ElfNote& note) { return note.owner == KVANT_PLUGIN_NOTE_OWNER && note.type == KVANT_PLUGIN_NOTE_TYPE; };
+  const auto ours = [](const ElfNote& note) {
+    return note.owner == KVANT_PLUGIN_NOTE_OWNER && note.type == KVANT_PLUGIN_NOTE_TYPE;
+  };
   const auto note = std::ranges::find_if(elf.notes(), ours);
   if (note == elf.notes().end())
-    fail("is not a plugin of Kvant: it carries no record (was it built with kvant_add_plugin, and does it say KVANT_PLUGIN?)");
-  if (std::ranges::count_if(elf.notes(), ours) > 1) fail("carries more than one record of a plugin: say KVANT_PLUGIN once");
+    fail(
+        "is not a plugin of Kvant: it carries no record (was it built with kvant_add_plugin, and does it say "
+        "KVANT_PLUGIN?)");
+  if (std::ranges::count_if(elf.notes(), ours) > 1)
+    fail("carries more than one record of a plugin: say KVANT_PLUGIN once");
 
   KvantPluginRecord record{};
   const std::size_t least = offsetof(KvantPluginRecord, kinds);
@@ -82,14 +87,17 @@ KvantPluginRecord read_record(const ElfFile& elf, Info& info) {
   info.name = text_of(record.name, "name");
   info.version = text_of(record.version, "version");
   if (record.abi != KVANT_PLUGIN_ABI)
-    fail("was built for plugin ABI {}, but this Kvant ({}) has ABI {}; {}", record.abi, KVANT_VERSION, KVANT_PLUGIN_ABI, how_to_build);
+    fail("was built for plugin ABI {}, but this Kvant ({}) has ABI {}; {}", record.abi, KVANT_VERSION, KVANT_PLUGIN_ABI,
+         how_to_build);
   if (record.size != sizeof(record) || note->descriptor.size() != sizeof(record))
-    fail("has a damaged record ({} bytes that call themselves {}; a record of ABI {} has {})", note->descriptor.size(), record.size,
-         KVANT_PLUGIN_ABI, sizeof(record));
+    fail("has a damaged record ({} bytes that call themselves {}; a record of ABI {} has {})", note->descriptor.size(),
+         record.size, KVANT_PLUGIN_ABI, sizeof(record));
   info.provides = split(text_of(record.provides, "list of offers"), ' ');
   uint32_t kinds = 0;
   for (const Kind kind : {Kind::scheme, Kind::calibrator, Kind::comm})
-    if (std::ranges::any_of(info.provides, [&](const std::string& offer) { return offer.starts_with(fmt::format("{}:", name_of(kind))); }))
+    if (std::ranges::any_of(info.provides, [&](const std::string& offer) {
+          return offer.starts_with(fmt::format("{}:", name_of(kind)));
+        }))
       kinds |= 1u << static_cast<unsigned>(kind);
   if (kinds == 0 || kinds != record.kinds)
     fail("has a damaged record (it announces '{}', but the kinds {:#x})", config::listed(info.provides), record.kinds);
@@ -114,9 +122,12 @@ std::vector<std::string> differences(std::string_view plugin, std::string_view h
 
 void check_fit(const ElfFile& elf, const Info& info, const HostFacts& host) {
   if (elf.defines("_ZN6Kokkos8finalizeEv"))
-    fail("contains a Kokkos of its own (it defines Kokkos::finalize), but Kokkos must exist once in the process; link the shared "
-         "library that Kvant uses: target_link_libraries(<plugin> PRIVATE Kvant::kvant), or by hand -lkvant -lkokkoscore without any "
-         "libkokkoscore.a");
+    fail(
+        "contains a Kokkos of its own (it defines Kokkos::finalize), but Kokkos must exist once in the process; link "
+        "the shared "
+        "library that Kvant uses: target_link_libraries(<plugin> PRIVATE Kvant::kvant), or by hand -lkvant "
+        "-lkokkoscore without any "
+        "libkokkoscore.a");
   const std::vector<std::string> other = differences(info.fingerprint, host.fingerprint);
   if (!other.empty()) fail("was built otherwise than this program: {}; {}", config::listed(other), how_to_build);
   for (const std::string& soname : elf.needed()) {
@@ -125,8 +136,10 @@ void check_fit(const ElfFile& elf, const Info& info, const HostFacts& host) {
   }
   for (const char* entry : {"kvant_plugin_query", "kvant_plugin_register", "kvant_plugin_close"})
     if (!elf.exports(entry))
-      fail("does not export {}; say KVANT_PLUGIN once, outside of any namespace, and build it with default visibility "
-           "(hidden visibility would also give it a copy of Kokkos' inline state): {}", entry, how_to_build);
+      fail(
+          "does not export {}; say KVANT_PLUGIN once, outside of any namespace, and build it with default visibility "
+          "(hidden visibility would also give it a copy of Kokkos' inline state): {}",
+          entry, how_to_build);
 }
 
 }  // namespace kvant::plugin::detail

@@ -1,5 +1,5 @@
-// What is checked of a plugin's file before the dynamic linker sees it. Each failure is a kvant::Error with the end of a sentence
-// that begins with the plugin's name and file: what was found, what is needed and what to do.
+// What is checked of a plugin's file before the dynamic linker sees it. Each failure is a kvant::Error with the end of
+// a sentence that begins with the plugin's name and file: what was found, what is needed and what to do.
 #pragma once
 
 #include "plugin/abi.hpp"

@@ -2,14 +2,14 @@
 
 #include "base/error.hpp"
 
+#include <elf.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <elf.h>
-#include <fcntl.h>
 #include <memory>
-#include <sys/stat.h>
-#include <unistd.h>
 
 namespace kvant::plugin::detail {
 namespace {
@@ -78,21 +78,25 @@ ElfFile::ElfFile(const std::filesystem::path& file) : file_(file) {
   descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor_ < 0) fail("cannot be opened ({})", std::strerror(errno));
   const std::unique_ptr<int, void (*)(int*)> closer(&descriptor_, [](int* descriptor) { close(*descriptor); });
-  struct stat status {};
+  struct stat status{};
   if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) fail("is not a regular file");
   size_ = static_cast<uint64_t>(status.st_size);
 
-  if (size_ < SELFMAG || std::memcmp(read(0, SELFMAG, "first bytes").data(), ELFMAG, SELFMAG) != 0) fail("is not an ELF file");
+  if (size_ < SELFMAG || std::memcmp(read(0, SELFMAG, "first bytes").data(), ELFMAG, SELFMAG) != 0)
+    fail("is not an ELF file");
   const auto header = read_as<Elf64_Ehdr>(0, "ELF header");
   if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_ident[EI_DATA] != ELFDATA2LSB)
     fail("is not a 64-bit little-endian library");
   if (header.e_machine != own_machine)
     fail("was built for another processor (ELF machine {}; this program is {})", header.e_machine, own_machine);
   if (header.e_type != ET_DYN) fail("is not a shared library (ELF type {})", header.e_type);
-  if (header.e_phentsize != sizeof(Elf64_Phdr)) fail("has program headers of {} bytes (they have {})", header.e_phentsize, sizeof(Elf64_Phdr));
+  if (header.e_phentsize != sizeof(Elf64_Phdr))
+    fail("has program headers of {} bytes (they have {})", header.e_phentsize, sizeof(Elf64_Phdr));
 
-  if (header.e_phnum > most_program_headers) fail("has {} program headers (at most {} are read)", header.e_phnum, most_program_headers);
-  const std::vector<char> headers = read(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), "program headers");
+  if (header.e_phnum > most_program_headers)
+    fail("has {} program headers (at most {} are read)", header.e_phnum, most_program_headers);
+  const std::vector<char> headers =
+      read(header.e_phoff, uint64_t{header.e_phnum} * sizeof(Elf64_Phdr), "program headers");
   std::vector<Segment> segments;
   for (std::size_t at = 0; at < headers.size(); at += sizeof(Elf64_Phdr)) {
     const auto h = load<Elf64_Phdr>(headers, at);
@@ -108,10 +112,11 @@ ElfFile::ElfFile(const std::filesystem::path& file) : file_(file) {
   if (header.e_shentsize == sizeof(Elf64_Shdr)) read_symbol_table(header.e_shoff, header.e_shentsize, header.e_shnum);
 }
 
-// Notes are padded to 4 bytes. A segment of another padding (x86 has one of 8 for its property note) is read the same way: its
-// one note comes first, and what follows is no note of ours.
+// Notes are padded to 4 bytes. A segment of another padding (x86 has one of 8 for its property note) is read the same
+// way: its one note comes first, and what follows is no note of ours.
 void ElfFile::read_notes(const Segment& segment) {
-  if (segment.size > most_note_bytes) fail("has {} bytes of notes (at most {} are read)", segment.size, most_note_bytes);
+  if (segment.size > most_note_bytes)
+    fail("has {} bytes of notes (at most {} are read)", segment.size, most_note_bytes);
   const std::vector<char> bytes = read(segment.offset, segment.size, "notes");
   uint64_t at = 0;
   while (bytes.size() - at >= sizeof(Elf64_Nhdr)) {
@@ -137,13 +142,26 @@ void ElfFile::read_dynamic(const std::vector<Segment>& segments, const Segment& 
     const auto entry = load<Elf64_Dyn>(bytes, at);
     if (entry.d_tag == DT_NULL) break;
     switch (entry.d_tag) {
-      case DT_STRTAB: names = entry.d_un.d_ptr; break;
-      case DT_STRSZ: names_size = entry.d_un.d_val; break;
-      case DT_SYMTAB: symbols = entry.d_un.d_ptr; break;
-      case DT_HASH: hash = entry.d_un.d_ptr; break;
-      case DT_GNU_HASH: gnu_hash = entry.d_un.d_ptr; break;
-      case DT_NEEDED: needed.push_back(entry.d_un.d_val); break;
-      default: break;
+      case DT_STRTAB:
+        names = entry.d_un.d_ptr;
+        break;
+      case DT_STRSZ:
+        names_size = entry.d_un.d_val;
+        break;
+      case DT_SYMTAB:
+        symbols = entry.d_un.d_ptr;
+        break;
+      case DT_HASH:
+        hash = entry.d_un.d_ptr;
+        break;
+      case DT_GNU_HASH:
+        gnu_hash = entry.d_un.d_ptr;
+        break;
+      case DT_NEEDED:
+        needed.push_back(entry.d_un.d_val);
+        break;
+      default:
+        break;
     }
   }
   const auto offset_of = [&](uint64_t address, const char* what) {
@@ -158,8 +176,8 @@ void ElfFile::read_dynamic(const std::vector<Segment>& segments, const Segment& 
   for (const uint64_t offset : needed) needed_.emplace_back(text_at(dynamic_.names, offset));
 }
 
-// The dynamic symbol table has no length of its own: the hash tables know. DT_HASH says the number; DT_GNU_HASH gives, for
-// every bucket, the first symbol of a chain whose last one has bit 0 of its hash set.
+// The dynamic symbol table has no length of its own: the hash tables know. DT_HASH says the number; DT_GNU_HASH gives,
+// for every bucket, the first symbol of a chain whose last one has bit 0 of its hash set.
 uint64_t ElfFile::count_symbols(const std::vector<Segment>& segments, uint64_t hash, uint64_t gnu_hash) const {
   const auto table = [&](uint64_t address) {
     for (const Segment& segment : segments)
@@ -182,7 +200,8 @@ uint64_t ElfFile::count_symbols(const std::vector<Segment>& segments, uint64_t h
   return last + 1;
 }
 
-// The full table (.symtab) is found through section headers, which a stripped file may lack; then there is nothing to read.
+// The full table (.symtab) is found through section headers, which a stripped file may lack; then there is nothing to
+// read.
 void ElfFile::read_symbol_table(uint64_t section_offset, uint32_t entry_size, uint32_t count) {
   const std::vector<char> headers = read(section_offset, uint64_t{count} * entry_size, "section headers");
   for (uint32_t i = 0; i < count; ++i) {

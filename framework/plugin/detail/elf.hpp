@@ -1,6 +1,6 @@
-// A small reader of ELF shared objects: what the loader has to know of a file before the dynamic linker sees it. It reads through
-// program headers only, except for the full symbol table, and believes no number of the file: every offset and size is
-// checked against the file, and every list is bounded by it.
+// A small reader of ELF shared objects: what the loader has to know of a file before the dynamic linker sees it. It
+// reads through program headers only, except for the full symbol table, and believes no number of the file: every
+// offset and size is checked against the file, and every list is bounded by it.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,13 @@ struct ElfNote {
 
 class ElfFile {
  public:
-  /// Throws kvant::Error with the end of a sentence ("is not an ELF file", "ends inside its program headers") where the file
-  /// cannot be read, is no 64-bit little-endian shared object for this processor, or contradicts itself.
+  /// Throws kvant::Error with the end of a sentence ("is not an ELF file", "ends inside its program headers") where the
+  /// file cannot be read, is no 64-bit little-endian shared object for this processor, or contradicts itself.
   explicit ElfFile(const std::filesystem::path& file);
 
   const std::vector<ElfNote>& notes() const { return notes_; }
-  const std::vector<std::string>& needed() const { return needed_; }  ///< DT_NEEDED: sonames of the libraries that it asks for
+  /// DT_NEEDED: sonames of the libraries that it asks for.
+  const std::vector<std::string>& needed() const { return needed_; }
 
   /// Whether a symbol of this (mangled) name is defined here, in the dynamic table.
   bool exports(std::string_view symbol) const;

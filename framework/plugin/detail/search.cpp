@@ -3,9 +3,9 @@
 #include "base/error.hpp"
 #include "plugin/loader.hpp"
 
+#include <dlfcn.h>
 #include <algorithm>
 #include <cstdlib>
-#include <dlfcn.h>
 #include <set>
 #include <sstream>
 
@@ -65,8 +65,10 @@ std::vector<std::filesystem::path> search_path() {
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
   Dl_info library{};
   static const char here = 0;  // lies in libkvant
-  if (dladdr(&here, &library) == 0 || library.dli_fname == nullptr) fail("The dynamic linker does not say where libkvant.so lies.");
-  return detail::folders(plugin_path == nullptr ? "" : plugin_path, program, std::filesystem::weakly_canonical(library.dli_fname));
+  if (dladdr(&here, &library) == 0 || library.dli_fname == nullptr)
+    fail("The dynamic linker does not say where libkvant.so lies.");
+  return detail::folders(plugin_path == nullptr ? "" : plugin_path, program,
+                         std::filesystem::weakly_canonical(library.dli_fname));
 }
 
 }  // namespace kvant::plugin

@@ -7,8 +7,8 @@
 
 namespace kvant::plugin::detail {
 
-/// Folders for a value of KVANT_PLUGIN_PATH (colons; empty parts and repetitions dropped) and for the places of the program and of
-/// libkvant. Whether they exist is not asked.
+/// Folders for a value of KVANT_PLUGIN_PATH (colons; empty parts and repetitions dropped) and for the places of the
+/// program and of libkvant. Whether they exist is not asked.
 std::vector<std::filesystem::path> folders(const std::string& plugin_path, const std::filesystem::path& program,
                                            const std::filesystem::path& library);
 

@@ -15,7 +15,8 @@ struct E3M4 {  // sign, 3 bits of exponent, 4 of mantissa, bias 3; the largest e
     if (value != value) return 0x78;  // NaN
     const float size = fminf(fabsf(value), max_finite);
     const int binade = static_cast<int>(kvant::bits_of(size) >> 23) - 127, exponent = binade < -2 ? -2 : binade;
-    const int steps = static_cast<int>(rintf(size * power_of_two(4 - exponent)));  // ties to even; 16 … 32, or less if subnormal
+    // In steps of the last place: 16 … 32, or less if subnormal. rintf rounds ties to even.
+    const int steps = static_cast<int>(rintf(size * power_of_two(4 - exponent)));
     return static_cast<storage>((value < 0 ? 0x80 : 0) + 16 * (exponent + 2) + steps);
   }
 

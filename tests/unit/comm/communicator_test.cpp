@@ -10,9 +10,9 @@
 #include <vector>
 
 using namespace kvant;
+using Catch::Matchers::ContainsSubstring;
 using comm::Collective;
 using comm::Communicator;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -31,7 +31,8 @@ Floats numbered(const char* label, int n, float first) {
 }
 
 bool equal(const Floats& a, const Floats& b) {
-  const auto x = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a), y = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), b);
+  const auto x = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), a),
+             y = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), b);
   if (x.size() != y.size()) return false;
   for (std::size_t i = 0; i < x.size(); ++i)
     if (x(i) != y(i)) return false;
@@ -55,7 +56,8 @@ TEST_CASE("an MPI error and a thread level that is too low become sentences") {
   const comm::MpiSession session;
   CHECK_THROWS_WITH(comm::detail::check_mpi(MPI_Comm_rank(MPI_COMM_NULL, nullptr), "MPI_Comm_rank"),
                     ContainsSubstring("MPI_Comm_rank failed: MPI_ERR_COMM"));
-  CHECK_THROWS_WITH(comm::detail::check_thread_level(MPI_THREAD_SINGLE), ContainsSubstring("MPI_THREAD_FUNNELED (1) is needed"));
+  CHECK_THROWS_WITH(comm::detail::check_thread_level(MPI_THREAD_SINGLE),
+                    ContainsSubstring("MPI_THREAD_FUNNELED (1) is needed"));
   CHECK_NOTHROW(comm::detail::check_thread_level(MPI_THREAD_MULTIPLE));
 }
 
@@ -80,7 +82,8 @@ TEST_CASE("numbers of the host go through collectives unchanged on one rank, and
   CHECK(traffic.total().calls == 6);
   CHECK(traffic.total().payload_bytes == 104);
   CHECK(traffic.total().sent_bytes == 0);
-  CHECK_THROWS_WITH(world.broadcast(values, 1), ContainsSubstring("the root is rank 1, but the group has ranks 0 to 0"));
+  CHECK_THROWS_WITH(world.broadcast(values, 1),
+                    ContainsSubstring("the root is rank 1, but the group has ranks 0 to 0"));
   CHECK_THROWS(world.broadcast(counts, -1));
 }
 
@@ -120,16 +123,21 @@ TEST_CASE("tensors that do not fit are refused with their shapes") {
   Communicator world = Communicator::world();
   const Floats a("a", 12), b("b", 12);
   const TensorView whole = view_of(a, {3, 4}), small = view_of(b, {2, 4});
-  CHECK_THROWS_WITH(world.all_gather(exec, whole, small), ContainsSubstring("an input of [3, 4] and an output of [2, 4]"));
+  CHECK_THROWS_WITH(world.all_gather(exec, whole, small),
+                    ContainsSubstring("an input of [3, 4] and an output of [2, 4]"));
   CHECK_THROWS_WITH(world.all_gather(exec, whole.slice_cols(0, 2), small), ContainsSubstring("must be contiguous"));
-  CHECK_THROWS_WITH(world.all_gather(exec, whole, make_view(b.data(), DType::i32, {3, 4}, space)), ContainsSubstring("float32 and the output int32"));
+  CHECK_THROWS_WITH(world.all_gather(exec, whole, make_view(b.data(), DType::i32, {3, 4}, space)),
+                    ContainsSubstring("float32 and the output int32"));
   CHECK_THROWS_WITH(world.reduce_scatter_sum(exec, whole, small), ContainsSubstring("reduce_scatter_sum"));
-  CHECK_THROWS_WITH(world.all_reduce_sum(exec, make_view(b.data(), DType::i8, {12}, space)), ContainsSubstring("a tensor of int8 cannot be reduced"));
+  CHECK_THROWS_WITH(world.all_reduce_sum(exec, make_view(b.data(), DType::i8, {12}, space)),
+                    ContainsSubstring("a tensor of int8 cannot be reduced"));
   CHECK_THROWS_WITH(world.all_reduce_max(exec, whole.slice_cols(0, 2)), ContainsSubstring("contiguous"));
   const std::array<int64_t, 1> three{3}, two{2};
   const std::array<int64_t, 2> both{1, 2};
-  CHECK_THROWS_WITH(world.all_to_all(exec, whole, two, whole, three), ContainsSubstring("do not hold the 2 rows to send"));
-  CHECK_THROWS_WITH(world.all_to_all(exec, whole, both, whole, three), ContainsSubstring("row counts for 2 and from 1 ranks"));
+  CHECK_THROWS_WITH(world.all_to_all(exec, whole, two, whole, three),
+                    ContainsSubstring("do not hold the 2 rows to send"));
+  CHECK_THROWS_WITH(world.all_to_all(exec, whole, both, whole, three),
+                    ContainsSubstring("row counts for 2 and from 1 ranks"));
   std::array<int64_t, 1> received{};
   CHECK_THROWS_WITH(world.exchange_counts(both, received), ContainsSubstring("2 and 1 counts were given"));
 }

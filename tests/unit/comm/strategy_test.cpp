@@ -34,7 +34,8 @@ TEST_CASE("a grid has one rank today, and says so") {
   CHECK(grid.fsdp().size() == 1);
   CHECK(grid.data().rank() == 0);
   CHECK(grid.sizes().expert == 1);
-  CHECK_THROWS_WITH(comm::ProcessGrid(world, {2, 1, 1}), ContainsSubstring("2 (data) × 1 (fsdp) × 1 (expert) = 2 ranks was asked for, but the job has 1"));
+  CHECK_THROWS_WITH(comm::ProcessGrid(world, {2, 1, 1}),
+                    ContainsSubstring("2 (data) × 1 (fsdp) × 1 (expert) = 2 ranks was asked for, but the job has 1"));
   CHECK_THROWS_WITH(comm::ProcessGrid(world, {1, 4, 8}), ContainsSubstring("= 32 ranks"));
   CHECK_THROWS_WITH(comm::ProcessGrid(world, {1, 0, 1}), ContainsSubstring("every axis has at least one rank"));
   CHECK_THROWS_WITH(comm::ProcessGrid(world, {-1, 1, -1}), ContainsSubstring("every axis has at least one rank"));
@@ -66,9 +67,12 @@ TEST_CASE("the strategy of one rank gathers, scatters and exchanges through the 
 
   const Kokkos::View<float*, MemSpace> gradient("gradient", 5), mine("mine", 5);
   Kokkos::deep_copy(gradient, 2.0f);
-  const auto f32 = [](const auto& v) { return make_view(v.data(), DType::f32, {5}, exec_is_host ? MemorySpace::host : MemorySpace::device); };
+  const auto f32 = [](const auto& v) {
+    return make_view(v.data(), DType::f32, {5}, exec_is_host ? MemorySpace::host : MemorySpace::device);
+  };
   gather->scatter_sum(exec, f32(gradient), f32(mine));
   exec.space.fence("kvant::test::strategy");
   CHECK(Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), mine)(4) == 2.0f);
-  CHECK_THROWS_WITH(gather->scatter_sum(exec, view_of(full, {20}), view_of(part, {20})), ContainsSubstring("a tensor of uint8 cannot be reduced"));
+  CHECK_THROWS_WITH(gather->scatter_sum(exec, view_of(full, {20}), view_of(part, {20})),
+                    ContainsSubstring("a tensor of uint8 cannot be reduced"));
 }

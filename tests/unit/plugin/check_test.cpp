@@ -7,11 +7,11 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace kvant;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 using kvant::test::plugin_file;
 using kvant::test::PluginBytes;
 using kvant::test::TemporaryFolder;
-using Catch::Matchers::ContainsSubstring;
-using Catch::Matchers::StartsWith;
 
 namespace {
 
@@ -46,7 +46,8 @@ TEST_CASE("a good plugin is described without running it") {
 
 TEST_CASE("the fingerprint says what it promises") {
   const std::string own = plugin::own_fingerprint();
-  for (const char* field : {"abi=1;kokkos=", ";backends=", ";gpu=", ";compiler=", ";cxx=20", ";stdlib=", ";checks=", ";mpi="})
+  for (const char* field :
+       {"abi=1;kokkos=", ";backends=", ";gpu=", ";compiler=", ";cxx=20", ";stdlib=", ";checks=", ";mpi="})
     CHECK_THAT(own, ContainsSubstring(field));
 }
 
@@ -59,7 +60,8 @@ TEST_CASE("a plugin of another ABI is named and refused") {
 TEST_CASE("a plugin of another build is refused with every difference") {
   PluginBytes plugin("good");
   plugin.change_fingerprint("kokkos=", "kokkos<");
-  CHECK_THAT(inspected(plugin).refused, ContainsSubstring("was built otherwise than this program: kokkos nothing instead of"));
+  CHECK_THAT(inspected(plugin).refused,
+             ContainsSubstring("was built otherwise than this program: kokkos nothing instead of"));
 }
 
 TEST_CASE("differences of fingerprints name both sides") {
@@ -68,26 +70,33 @@ TEST_CASE("differences of fingerprints name both sides") {
   CHECK(differences("kokkos=5.3.0;compiler=gcc14", "kokkos=5.2.2;compiler=gcc14") ==
         std::vector<std::string>{"kokkos 5.3.0 instead of 5.2.2"});
   CHECK(differences("kokkos=5.3.0;compiler=gcc13;more=1", "kokkos=5.2.2;compiler=gcc14") ==
-        std::vector<std::string>{"kokkos 5.3.0 instead of 5.2.2", "compiler gcc13 instead of gcc14", "more 1 instead of nothing"});
+        std::vector<std::string>{"kokkos 5.3.0 instead of 5.2.2", "compiler gcc13 instead of gcc14",
+                                 "more 1 instead of nothing"});
   CHECK(differences("b=2;a=1", "a=1;b=2").size() == 1);  // equal fields, other text: still not equal
 }
 
 TEST_CASE("damaged records are refused") {
   CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.size = 12; }), ContainsSubstring("call themselves 12"));
-  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::memset(r.name, 0, sizeof(r.name)); }), ContainsSubstring("name is empty"));
-  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::memset(r.name, 'x', sizeof(r.name)); }), ContainsSubstring("name is endless"));
-  CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.name[0] = '\033'; }), ContainsSubstring("name has characters that cannot be printed"));
+  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::memset(r.name, 0, sizeof(r.name)); }),
+             ContainsSubstring("name is empty"));
+  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::memset(r.name, 'x', sizeof(r.name)); }),
+             ContainsSubstring("name is endless"));
+  CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.name[0] = '\033'; }),
+             ContainsSubstring("name has characters that cannot be printed"));
   CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::memset(r.fingerprint, 'x', sizeof(r.fingerprint)); }),
              ContainsSubstring("fingerprint is endless"));
-  CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.kinds = 1; }), ContainsSubstring("announces 'comm:test_good and comm:test_mortal'"));
-  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::strcpy(r.provides, "potato:mash"); }), ContainsSubstring("potato:mash"));
+  CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.kinds = 1; }),
+             ContainsSubstring("announces 'comm:test_good and comm:test_mortal'"));
+  CHECK_THAT(refused_with([](KvantPluginRecord& r) { std::strcpy(r.provides, "potato:mash"); }),
+             ContainsSubstring("potato:mash"));
 }
 
 TEST_CASE("what is not a plugin, or carries a Kokkos, or lacks an entry, is refused before it is loaded") {
   const test::EnvironmentVariable unset("KVANT_TEST_CONSTRUCTED", nullptr);
   const auto refused = [](const char* name) { return plugin::inspect(plugin_file(name)).refused; };
   CHECK_THAT(refused("no_record"), StartsWith("The plugin file /") && ContainsSubstring("carries no record"));
-  CHECK_THAT(refused("missing_entry"), StartsWith("Plugin 'missing_entry' (/") && ContainsSubstring("does not export kvant_plugin_register"));
+  CHECK_THAT(refused("missing_entry"),
+             StartsWith("Plugin 'missing_entry' (/") && ContainsSubstring("does not export kvant_plugin_register"));
   CHECK_THAT(refused("hidden"), ContainsSubstring("build it with default visibility"));
   for (const char* name : {"own_kokkos", "own_kokkos_hidden"})
     CHECK_THAT(refused(name), ContainsSubstring("contains a Kokkos of its own") &&

@@ -3,18 +3,18 @@
 #include "base/error.hpp"
 #include "plugin_files.hpp"
 
+#include <sys/stat.h>
 #include <algorithm>
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <random>
-#include <sys/stat.h>
 
 using namespace kvant;
+using Catch::Matchers::ContainsSubstring;
 using kvant::plugin::detail::ElfFile;
 using kvant::test::plugin_file;
 using kvant::test::PluginBytes;
 using kvant::test::sentence;
 using kvant::test::TemporaryFolder;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -64,13 +64,18 @@ TEST_CASE("a library of another machine or kind is refused") {
   };
   CHECK_THAT(changed(EI_CLASS, char{ELFCLASS32}), ContainsSubstring("not a 64-bit little-endian library"));
   CHECK_THAT(changed(EI_DATA, char{ELFDATA2MSB}), ContainsSubstring("not a 64-bit little-endian library"));
-  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_machine), uint16_t{EM_S390}), ContainsSubstring("another processor (ELF machine 22"));
-  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_type), uint16_t{ET_REL}), ContainsSubstring("not a shared library (ELF type 1)"));
-  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phentsize), uint16_t{32}), ContainsSubstring("program headers of 32 bytes"));
+  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_machine), uint16_t{EM_S390}),
+             ContainsSubstring("another processor (ELF machine 22"));
+  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_type), uint16_t{ET_REL}),
+             ContainsSubstring("not a shared library (ELF type 1)"));
+  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phentsize), uint16_t{32}),
+             ContainsSubstring("program headers of 32 bytes"));
   CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phnum), uint16_t{0}), ContainsSubstring("no dynamic section"));
   CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phnum), uint16_t{0xffff}), ContainsSubstring("65535 program headers"));
-  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phoff), ~uint64_t{0}), ContainsSubstring("ends inside its program headers"));
-  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_shoff), uint64_t{1} << 62), ContainsSubstring("ends inside its section headers"));
+  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_phoff), ~uint64_t{0}),
+             ContainsSubstring("ends inside its program headers"));
+  CHECK_THAT(changed(offsetof(Elf64_Ehdr, e_shoff), uint64_t{1} << 62),
+             ContainsSubstring("ends inside its section headers"));
 }
 
 TEST_CASE("sizes that the file cannot hold are refused") {
@@ -80,16 +85,20 @@ TEST_CASE("sizes that the file cannot hold are refused") {
     return refusal(plugin.bytes);
   };
   CHECK_THAT(changed(PT_NOTE, offsetof(Elf64_Phdr, p_filesz), ~uint64_t{0}), ContainsSubstring("bytes of notes"));
-  CHECK_THAT(changed(PT_NOTE, offsetof(Elf64_Phdr, p_offset), ~uint64_t{0} - 8), ContainsSubstring("ends inside its notes"));
-  CHECK_THAT(changed(PT_DYNAMIC, offsetof(Elf64_Phdr, p_filesz), ~uint64_t{0}), ContainsSubstring("ends inside its dynamic section"));
-  CHECK_THAT(changed(PT_DYNAMIC, offsetof(Elf64_Phdr, p_filesz), 0), ContainsSubstring("has no hash table of its symbols"));
+  CHECK_THAT(changed(PT_NOTE, offsetof(Elf64_Phdr, p_offset), ~uint64_t{0} - 8),
+             ContainsSubstring("ends inside its notes"));
+  CHECK_THAT(changed(PT_DYNAMIC, offsetof(Elf64_Phdr, p_filesz), ~uint64_t{0}),
+             ContainsSubstring("ends inside its dynamic section"));
+  CHECK_THAT(changed(PT_DYNAMIC, offsetof(Elf64_Phdr, p_filesz), 0),
+             ContainsSubstring("has no hash table of its symbols"));
 }
 
 TEST_CASE("every truncation of a plugin is refused, and none is read past its end") {
   const PluginBytes plugin("good");
   const TemporaryFolder folder;
   for (std::size_t size = 0; size < plugin.bytes.size(); size += 1 + size / 16) {
-    const std::string file = folder.write("libkvant_" + std::to_string(size) + ".so", std::string_view(plugin.bytes).substr(0, size));
+    const std::string file =
+        folder.write("libkvant_" + std::to_string(size) + ".so", std::string_view(plugin.bytes).substr(0, size));
     INFO("truncated to " << size << " of " << plugin.bytes.size() << " bytes");
     CHECK_THROWS_AS(ElfFile(file), Error);
   }
@@ -110,7 +119,8 @@ TEST_CASE("mutated headers are read or refused, never believed") {
                             {notes.p_offset, notes.p_filesz},
                             {header.e_shoff, std::size_t{header.e_shnum} * header.e_shentsize},
                             {notes.p_offset + notes.p_filesz, 4096}};  // hash table and symbols follow the notes
-  constexpr uint64_t extremes[] = {0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff, ~uint64_t{0}};
+  constexpr uint64_t extremes[] = {
+      0, 1, 0x7f, 0x80, 0xff, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff, 0x7fffffffffffffff, ~uint64_t{0}};
   std::mt19937_64 random(20260807);
   const TemporaryFolder folder;
   int read = 0, refused = 0;
@@ -124,7 +134,8 @@ TEST_CASE("mutated headers are read or refused, never believed") {
       if (at + width <= bytes.size()) std::memcpy(bytes.data() + at, &value, width);
     }
     if (random() % 8 == 0) bytes.resize(random() % bytes.size());
-    const std::string file = folder.write("libkvant_" + std::to_string(round) + ".so", bytes);  // a new file: rewriting one syncs
+    const std::string file =
+        folder.write("libkvant_" + std::to_string(round) + ".so", bytes);  // a new file: rewriting one syncs
     try {
       const ElfFile elf(file);
       elf.defines("_ZN6Kokkos8finalizeEv");

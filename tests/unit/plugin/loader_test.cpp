@@ -4,15 +4,15 @@
 #include "comm/strategy.hpp"
 #include "plugin_files.hpp"
 
-#include <catch2/matchers/catch_matchers_string.hpp>
 #include <dlfcn.h>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 using namespace kvant;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::StartsWith;
 using kvant::test::EnvironmentVariable;
 using kvant::test::plugin_file;
 using kvant::test::sentence;
-using Catch::Matchers::ContainsSubstring;
-using Catch::Matchers::StartsWith;
 using Strategies = plugin::Registry<comm::CommStrategy>;
 
 namespace {
@@ -30,13 +30,18 @@ TEST_CASE("bad plugins are refused one after the other, and the good one then wo
     CHECK_THAT(refusal(name), ContainsSubstring(name));
     CHECK(std::getenv("KVANT_TEST_CONSTRUCTED") == nullptr);  // not even a constructor ran
   }
-  CHECK_THAT(refusal("undefined_symbol"),
-             StartsWith("Plugin 'undefined_symbol' (/") && ContainsSubstring("cannot be loaded:") && ContainsSubstring("function_of_another_version"));
+  CHECK_THAT(refusal("undefined_symbol"), StartsWith("Plugin 'undefined_symbol' (/") &&
+                                              ContainsSubstring("cannot be loaded:") &&
+                                              ContainsSubstring("function_of_another_version"));
   CHECK_THAT(refusal("liar"), ContainsSubstring("answers kvant_plugin_query with another record than its file holds"));
-  CHECK_THAT(refusal("throwing_query"), ContainsSubstring("failed while repeating its record: it threw something that is not a std::exception"));
-  CHECK_THAT(refusal("throwing_register"), ContainsSubstring("failed while registering: it threw 'no memory for the table'"));
-  CHECK_THAT(refusal("throwing_register"), ContainsSubstring("no memory for the table"));  // a second try changes nothing
-  CHECK_THAT(refusal("unannounced"), ContainsSubstring("failed while registering: It offers the comm 'test_surprise', which its record"));
+  CHECK_THAT(refusal("throwing_query"),
+             ContainsSubstring("failed while repeating its record: it threw something that is not a std::exception"));
+  CHECK_THAT(refusal("throwing_register"),
+             ContainsSubstring("failed while registering: it threw 'no memory for the table'"));
+  CHECK_THAT(refusal("throwing_register"),
+             ContainsSubstring("no memory for the table"));  // a second try changes nothing
+  CHECK_THAT(refusal("unannounced"),
+             ContainsSubstring("failed while registering: It offers the comm 'test_surprise', which its record"));
   CHECK(Strategies::names().empty());  // nothing of a refused plugin stays
   CHECK(plugin::loaded().empty());
 
@@ -54,14 +59,16 @@ TEST_CASE("bad plugins are refused one after the other, and the good one then wo
   CHECK(plugin::loaded().size() == 1);
   const test::TemporaryFolder folder;
   std::filesystem::copy_file(plugin_file("good"), folder / "libkvant_good.so");
-  CHECK_THAT(sentence([&] { plugin::load((folder / "libkvant_good.so").string()); }), ContainsSubstring("Two plugins are named 'good'"));
+  CHECK_THAT(sentence([&] { plugin::load((folder / "libkvant_good.so").string()); }),
+             ContainsSubstring("Two plugins are named 'good'"));
 
   // Its own symbols are visible to nobody else.
   CHECK(dlsym(RTLD_DEFAULT, "kvant_plugin_query") == nullptr);
 
   CHECK_NOTHROW(plugin::load(plugin_file("throwing_create").string()));
   CHECK_THAT(sentence([] { Strategies::get("test_throwing"); }),
-             StartsWith("Plugin 'throwing_create' (/") && ContainsSubstring("failed while making the comm 'test_throwing': it threw 'the table is not sorted'"));
+             StartsWith("Plugin 'throwing_create' (/") &&
+                 ContainsSubstring("failed while making the comm 'test_throwing': it threw 'the table is not sorted'"));
   CHECK_NOTHROW(Strategies::get("test_good"));
 }
 

@@ -4,9 +4,9 @@
 #include "plugin/abi.hpp"
 #include "support/temporary_folder.hpp"
 
+#include <elf.h>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
-#include <elf.h>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -68,7 +68,8 @@ class PluginBytes {
   std::size_t program_header(uint32_t type) const {
     const auto header = get<Elf64_Ehdr>(0);
     for (std::size_t i = 0; i < header.e_phnum; ++i)
-      if (get<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr)).p_type == type) return header.e_phoff + i * sizeof(Elf64_Phdr);
+      if (get<Elf64_Phdr>(header.e_phoff + i * sizeof(Elf64_Phdr)).p_type == type)
+        return header.e_phoff + i * sizeof(Elf64_Phdr);
     FAIL("the plugin has no program header of type " << type);
     return 0;
   }

@@ -8,9 +8,9 @@
 #include <vector>
 
 using namespace kvant;
-using kvant::test::sentence;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;
+using kvant::test::sentence;
 
 namespace {
 
@@ -100,10 +100,11 @@ TEST_CASE("a name that is taken is refused, naming both origins") {
   const Clean clean;
   Animals::add_builtin<Dog>("dog");
   const plugin::Registration again = plugin::provide<Cat>("dog");
-  CHECK_THAT(sentence([&] {
-               plugin::detail::Entries::of(plugin::Kind::calibrator).add(again, {"kennel", "/p/libkvant_kennel.so"});
-             }),
-             Equals("The calibrator 'dog' is offered twice: by Kvant itself and by plugin 'kennel' (/p/libkvant_kennel.so)."));
+  CHECK_THAT(
+      sentence([&] {
+        plugin::detail::Entries::of(plugin::Kind::calibrator).add(again, {"kennel", "/p/libkvant_kennel.so"});
+      }),
+      Equals("The calibrator 'dog' is offered twice: by Kvant itself and by plugin 'kennel' (/p/libkvant_kennel.so)."));
   CHECK_THROWS(plugin::detail::Entries::of(plugin::Kind::scheme).add(again, {}));  // another kind
   CHECK(Animals::get("dog").says() == "wuff");
 }
@@ -115,10 +116,13 @@ TEST_CASE("an exception while an object is made becomes a sentence") {
   entries.add(plugin::provide<Unborn>("unborn"), origin);
   entries.add(plugin::provide<Odd>("odd"), origin);
   entries.add(plugin::provide<Fussy>("fussy"), origin);
-  CHECK_THAT(sentence([] { Animals::get("unborn"); }),
-             Equals("Plugin 'zoo' (/p/libkvant_zoo.so) failed while making the calibrator 'unborn': it threw 'no egg'."));
-  CHECK_THAT(sentence([] { Animals::create("odd"); }), ContainsSubstring("threw something that is not a std::exception"));
-  CHECK_THAT(sentence([] { Animals::get("fussy"); }),
-             Equals("Plugin 'zoo' (/p/libkvant_zoo.so) failed while making the calibrator 'fussy': Only fish will do."));
+  CHECK_THAT(
+      sentence([] { Animals::get("unborn"); }),
+      Equals("Plugin 'zoo' (/p/libkvant_zoo.so) failed while making the calibrator 'unborn': it threw 'no egg'."));
+  CHECK_THAT(sentence([] { Animals::create("odd"); }),
+             ContainsSubstring("threw something that is not a std::exception"));
+  CHECK_THAT(
+      sentence([] { Animals::get("fussy"); }),
+      Equals("Plugin 'zoo' (/p/libkvant_zoo.so) failed while making the calibrator 'fussy': Only fish will do."));
   CHECK_THROWS_AS(Animals::get("unborn"), UsageError);  // again: nothing half made is kept
 }
