@@ -1,6 +1,7 @@
 #include "train/runtime.hpp"
 
 #include "base/kokkos.hpp"
+#include "comm/strategy.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/isa/isa.hpp"
 #include "plugin/loader.hpp"
@@ -41,7 +42,7 @@ struct Runtime::Inside {
   Exec exec;
   PluginSession plugins;
 
-  explicit Inside(int threads) : world(comm::Communicator::world()), kokkos(threads) {}
+  explicit Inside(int threads) : world(comm::Communicator::world()), kokkos(threads) { comm::register_builtin_strategies(); }
 };
 
 Runtime::Runtime(int threads) : inside_(std::make_unique<Inside>(threads)) { (void)chosen_isa(); }
