@@ -14,8 +14,12 @@
 
 #include <fmt/format.h>
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <functional>
 #include <memory>
 
@@ -73,6 +77,24 @@ double quantile(std::vector<double> v, double q) {
   std::sort(v.begin(), v.end());
   return v[std::min(v.size() - 1, static_cast<std::size_t>(q * static_cast<double>(v.size())))];
 }
+
+/// CPU seconds that the whole machine was busy, from /proc/stat, and that this process took.
+struct CpuTime {
+  double machine = 0, mine = 0;
+
+  static CpuTime now() {
+    CpuTime t;
+    std::ifstream stat("/proc/stat");
+    std::string word;
+    double user = 0, nice = 0, system = 0, idle = 0, wait = 0, interrupts = 0, soft = 0;
+    if (stat >> word >> user >> nice >> system >> idle >> wait >> interrupts >> soft)
+      t.machine = (user + nice + system + interrupts + soft) / static_cast<double>(sysconf(_SC_CLK_TCK));
+    rusage usage{};
+    getrusage(RUSAGE_SELF, &usage);
+    for (const timeval& v : {usage.ru_utime, usage.ru_stime}) t.mine += static_cast<double>(v.tv_sec) + 1e-6 * static_cast<double>(v.tv_usec);
+    return t;
+  }
+};
 
 class Bench {
  public:
@@ -211,8 +233,15 @@ int run(const Arguments& arguments) {
                measured_peak_ops(DType::f32, runtime.threads()) * 1e-9, measured_peak_ops(DType::i8, runtime.threads()) * 1e-9, peak_cache_file());
   fmt::print("{} rounds; speeds are medians, ratios the median (p10-p90) of the ratios within a round\n", arguments.rounds);
   Bench bench(runtime.exec(), runtime.threads(), arguments.rounds);
+  const auto begin = std::chrono::steady_clock::now();
+  const CpuTime before = CpuTime::now();
   for (const Size& s : sizes) dense(bench, s);
   grouped(bench, {2048, 512, 1024});
+  const CpuTime after = CpuTime::now();
+  const double others = (after.machine - before.machine - (after.mine - before.mine)) /
+                        std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  fmt::print("\nother processes kept {:.2f} processors busy meanwhile; with more than a tenth of one, trust the ratios, not the speeds\n",
+             std::max(others, 0.0));
   return 0;
 }
 

@@ -32,8 +32,9 @@ detail::GemmProblem describe_problem(bool trans_a, bool trans_b, const TensorVie
   return p;
 }
 
-FloatGemm choose() {
-  const char* wanted = std::getenv("KVANT_FLOAT_GEMM");
+}  // namespace
+
+FloatGemm float_gemm_from(const char* wanted) {
   if (wanted != nullptr && *wanted != '\0') {
     if (std::string(wanted) == "tiles") return FloatGemm::tiles;
     if (std::string(wanted) == "kokkos_kernels") return FloatGemm::kokkos_kernels;
@@ -42,10 +43,8 @@ FloatGemm choose() {
   return exec_is_host && chosen_isa() != Isa::portable ? FloatGemm::tiles : FloatGemm::kokkos_kernels;
 }
 
-}  // namespace
-
 FloatGemm chosen_float_gemm() {
-  static const FloatGemm chosen = choose();
+  static const FloatGemm chosen = float_gemm_from(std::getenv("KVANT_FLOAT_GEMM"));
   return chosen;
 }
 

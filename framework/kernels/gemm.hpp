@@ -33,6 +33,9 @@ enum class FloatGemm : uint8_t { tiles, kokkos_kernels };
 /// KVANT_FLOAT_GEMM (tiles, kokkos_kernels) says. Throws kvant::UsageError for another word. Read at the first call.
 FloatGemm chosen_float_gemm();
 
+/// What a value of KVANT_FLOAT_GEMM means (null or empty: the default).
+FloatGemm float_gemm_from(const char* wanted);
+
 /// For the log and the benchmarks: "tiles (avx512)", "Kokkos Kernels on OpenBLAS Cooperlake".
 std::string describe(FloatGemm body);
 

@@ -22,23 +22,6 @@ std::string isas_of_this_cpu() {
   return names;
 }
 
-Isa choose() {
-  const char* wanted = std::getenv("KVANT_ISA");
-  if (wanted == nullptr || *wanted == '\0') {
-    Isa best = Isa::portable;
-    for (const Isa isa : every_isa)
-      if (cpu_has(isa)) best = isa;
-    return best;
-  }
-  for (const Isa isa : every_isa) {
-    if (std::string(wanted) != name_of(isa)) continue;
-    if (!cpu_has(isa)) refuse("The environment variable KVANT_ISA is \"{}\", which this CPU lacks; it has {}.", wanted, isas_of_this_cpu());
-    return isa;
-  }
-  refuse("The environment variable KVANT_ISA is \"{}\", which is no instruction set known here; this CPU has {}.", wanted,
-         isas_of_this_cpu());
-}
-
 std::atomic<int> overridden{-1};
 
 }  // namespace
@@ -71,10 +54,26 @@ bool cpu_has(Isa isa) {
   return isa == Isa::portable;
 }
 
+Isa isa_from(const char* wanted) {
+  if (wanted == nullptr || *wanted == '\0') {
+    Isa best = Isa::portable;
+    for (const Isa isa : every_isa)
+      if (cpu_has(isa)) best = isa;
+    return best;
+  }
+  for (const Isa isa : every_isa) {
+    if (std::string(wanted) != name_of(isa)) continue;
+    if (!cpu_has(isa)) refuse("The environment variable KVANT_ISA is \"{}\", which this CPU lacks; it has {}.", wanted, isas_of_this_cpu());
+    return isa;
+  }
+  refuse("The environment variable KVANT_ISA is \"{}\", which is no instruction set known here; this CPU has {}.", wanted,
+         isas_of_this_cpu());
+}
+
 Isa chosen_isa() {
   const int other = overridden.load(std::memory_order_relaxed);
   if (other >= 0) return static_cast<Isa>(other);
-  static const Isa chosen = choose();
+  static const Isa chosen = isa_from(std::getenv("KVANT_ISA"));
   return chosen;
 }
 

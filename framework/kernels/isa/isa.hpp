@@ -1,5 +1,6 @@
 // Which instruction set the inner loops use, chosen at run time. Includes no standard library header: the files of this
-// folder that are built above the baseline may include it (see docs/decisions on weak symbols).
+// folder that are built above the baseline may include it (or the linker could pick a
+// newer copy of an inline function for everybody).
 #pragma once
 
 namespace kvant {
@@ -21,6 +22,9 @@ bool cpu_has(Isa isa);
 /// The best that the CPU has, or what the environment variable KVANT_ISA names. Throws kvant::UsageError for a name that
 /// is not one of the five or that this CPU lacks. The environment is read at the first call.
 Isa chosen_isa();
+
+/// What a value of KVANT_ISA means (null or empty: the best that the CPU has). Throws as chosen_isa does.
+Isa isa_from(const char* wanted);
 
 /// For tests and benchmarks: while it lives, chosen_isa() is the one given (which the CPU must have).
 class IsaScope {
