@@ -10,7 +10,7 @@ if(NOT CMAKE_BUILD_TYPE)
 endif()
 set(CMAKE_CXX_FLAGS_RELEASE "-O3 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_DEBUG "-Og -g")
-set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g")
+set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1")  # lines are enough for a report; more doubles the objects
 
 add_library(kvant_flags INTERFACE)
 # Results must not move: no -ffast-math, and no contraction of a*b+c that the compiler chooses loop by loop (an inlined and

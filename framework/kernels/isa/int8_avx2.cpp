@@ -58,7 +58,8 @@ void pack_six_rows(const int8_t* from, int64_t ld, int64_t rows, int64_t k, int1
 #pragma GCC unroll 8
     for (int x = 0; x < 8; ++x) {
       if (p + 2 * x >= k) break;
-      const __m256i pairs = _mm256_permute2x128_si256(r[x % 4], r[4 + x % 4], x < 4 ? 0x20 : 0x31);
+      const __m256i low = r[x % 4], high = r[4 + x % 4];  // an immediate must be one without optimisation too
+      const __m256i pairs = x < 4 ? _mm256_permute2x128_si256(low, high, 0x20) : _mm256_permute2x128_si256(low, high, 0x31);
       store_six(to + (p / 2 + x) * 2 * panel_rows, pairs);
     }
   }
