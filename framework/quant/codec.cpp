@@ -1,5 +1,6 @@
 #include "quant/codec.hpp"
 
+#include "kernels/quantize_kernel.hpp"  // instantiated here: .ci/compile_for_devices looks for it
 #include "quant/format_codec.hpp"
 
 namespace kvant::quant {

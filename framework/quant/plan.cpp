@@ -136,7 +136,6 @@ void Plan::bind(SiteTable& sites) const {
   require(sites.sites().size() == decisions_.size(), "A plan for {} sites cannot be bound to {}.", decisions_.size(),
           sites.sites().size());
   std::map<std::string, uint32_t> keys;  // equal activation recipes share payloads
-  bool emulated = false;
   for (std::size_t i = 0; i < decisions_.size(); ++i) {
     MatmulSite& site = *sites.sites()[i];
     require(&site == decisions_[i].site, "A plan was bound to the sites of another model.");
@@ -144,13 +143,21 @@ void Plan::bind(SiteTable& sites) const {
     if (!recipe) continue;
     const auto key = keys.emplace(recipe->act.identity(), static_cast<uint32_t>(keys.size() + 1)).first->second;
     site.bound = make_quantized_matmul(site, recipe, key);
-    for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) emulated |= site.bound->arithmetic(arm) != DType::i8;
   }
-  if (emulated && exec_is_host)
-    log::once(log::Level::info,
-              "CPUs have no fp8 arithmetic: these products are emulated (codes are decoded to float32 and multiplied "
-              "there), which gives the "
-              "numbers of fp8 but costs a float32 product and the conversions. int8 products are integer arithmetic.");
+  if (const std::string text = remark(); !text.empty()) log::once(log::Level::info, text);
+}
+
+std::string Plan::remark() const {
+  const auto integer = [](const OperandRecipe& operand) { return operand.codec->storage() == DType::i8; };
+  bool emulated = false;
+  for (const Decision& d : decisions_)
+    if (const Recipe* r = d.recipe.get())
+      emulated |= !(integer(r->weight) && integer(r->act) && integer(r->grad_input) && integer(r->grad_weight));
+  if (!emulated || !exec_is_host) return {};
+  return "CPUs have no fp8 arithmetic: products of codes other than int8 are emulated (codes are decoded to float32 "
+         "and multiplied there), "
+         "which gives the numbers of the format but costs a float32 product and the conversions. int8 products are "
+         "integer arithmetic.";
 }
 
 Plan Plan::bind(SiteTable& sites, const config::Settings& settings) {

@@ -46,9 +46,12 @@ class Plan {
 
   const std::vector<Decision>& decisions() const { return decisions_; }
   const std::vector<Rule>& rules() const { return rules_; }
-  std::string table() const;  ///< for people; ends with the share of FLOPs by type
+  std::string table() const;  ///< for people; ends with the rules, the share of FLOPs by type and the remark
   std::string json() const;   ///< `kvant explain --json`
   int64_t quantized_count() const;
+  /// What a user should know about the arithmetic on this machine (fp8 on a CPU is emulated); empty where there is
+  /// nothing to say.
+  std::string remark() const;
 
  private:
   using RecipeCache = std::map<std::pair<int, SiteKind>, std::shared_ptr<const Recipe>>;

@@ -110,8 +110,10 @@ std::string Plan::table() const {
   for (std::size_t i = 0; i < rules_.size(); ++i)
     text += fmt::format("  {}  {} ({}){}\n", i, rules_[i].module_path, rules_[i].origin,
                         rules_[i].leaves_plain() ? ": plain" : "");
-  return text + fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(),
-                            summary(decisions_));
+  text += fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(),
+                      summary(decisions_));
+  const std::string note = remark();
+  return note.empty() ? text : text + note + "\n";
 }
 
 std::string Plan::json() const {

@@ -30,7 +30,7 @@ class QuantizedWeight {
   const TensorView& scale() const { return scale_; }  ///< f32 [n], [G,n] or [1]
   const TensorView& clip() const {
     return clip_;
-  }                           ///< like scale: beyond which a value was clipped; empty where none is
+  }  ///< like scale: beyond which a value was clipped; empty where none is
   TensorView master() const;  ///< f32 [k,n] or [G,k,n]
   TensorView gradient() const;
 

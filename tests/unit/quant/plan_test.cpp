@@ -1,5 +1,6 @@
 #include "quant/plan.hpp"
 #include "base/error.hpp"
+#include "base/kokkos.hpp"
 #include "support/quant_sites.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -236,4 +237,19 @@ TEST_CASE("the JSON of a plan has every site, types or a reason", "[quant]") {
                  ContainsSubstring(
                      "w/expert_column x/row: float8_e4m3fn absmax, dx/row dw/expert_column: float8_e5m2 absmax") &&
                  ContainsSubstring("Forward GEMM FLOPs: "));
+}
+
+TEST_CASE("binding replaces the ops of the quantized sites, and the plan says what is emulated", "[quant]") {
+  QuantSites sites, others;
+  const Plan fp8 = Plan::resolve(sites.table, settings("fp8_full"));
+  fp8.bind(sites.table);
+  CHECK(sites.at(shared, 0).bound->arithmetic(Arm::forward) == DType::f32);
+  CHECK(sites.at(gate, 0).bound == nullptr);  // what was bound stays; here nothing was
+  CHECK_THROWS_WITH(fp8.bind(others.table), ContainsSubstring("another model"));
+  const Plan int8 = Plan::resolve(sites.table, settings("int8_full"));
+  int8.bind(sites.table);
+  CHECK(sites.at(shared, 0).bound->arithmetic(Arm::wgrad) == DType::i8);
+  if (exec_is_host) CHECK_THAT(fp8.remark(), ContainsSubstring("CPUs have no fp8 arithmetic"));
+  CHECK(int8.remark().empty());
+  CHECK(Plan::resolve(sites.table, {}).remark().empty());
 }
