@@ -64,8 +64,9 @@ int wrong_of_sweep() {
   uint32_t bits = 0x12345u;
   for (int i = 0; i < 20000; ++i) {
     bits = bits * 1664525u + 1013904223u;
-    const float v = float_of(bits);
-    if (std::isfinite(v) && static_cast<int>(F::encode(v)) != nearest_code<F>(v)) ++wrong;
+    const bool special = (bits & 0x7f800000u) == 0x7f800000u;
+    const float v = float_of(special ? bits ^ 0x40000000u : bits);
+    if (static_cast<int>(F::encode(v)) != nearest_code<F>(v)) ++wrong;
     const float near =
         std::ldexp(static_cast<float>(static_cast<int32_t>(bits)) * 0x1p-31f, static_cast<int>(bits >> 7 & 31u) - 16);
     if (static_cast<int>(F::encode(near)) != nearest_code<F>(near)) ++wrong;
@@ -85,9 +86,12 @@ TEST_CASE("f16 agrees with the compiler's _Float16 for every code and around eve
   int wrong = 0;
   for (uint32_t code = 0; code < 0x10000u; ++code) {
     const auto bits = static_cast<uint16_t>(code);
-    const auto native = static_cast<float>(__builtin_bit_cast(_Float16, bits));
     const float ours = F16::decode(bits);
-    if (std::isnan(native) ? !std::isnan(ours) : bits_of(native) != bits_of(ours)) ++wrong;
+    if ((code & 0x7c00u) == 0x7c00u && (code & 0x3ffu) != 0) {  // the processor traps on a signalling one
+      if (!std::isnan(ours)) ++wrong;
+    } else if (bits_of(ours) != bits_of(static_cast<float>(__builtin_bit_cast(_Float16, bits)))) {
+      ++wrong;
+    }
   }
   for (uint32_t i = 0; i < 0x7f800000u; i += 4093) {
     for (const uint32_t sign : {0u, 0x80000000u}) {
@@ -114,7 +118,7 @@ TEST_CASE("bfloat16 rounds to nearest even and keeps infinities, NaN, zeros and 
   for (uint32_t code = 0; code < 0x10000u; ++code) {
     const bf16_t b{static_cast<uint16_t>(code)};
     const float v = to_float(b);
-    if (!std::isnan(v) && to_bf16(v).bits != b.bits) ++wrong;
+    if (!is_nan_bits(magnitude_bits(v)) && to_bf16(v).bits != b.bits) ++wrong;  // isnan traps on a signalling one
   }
   CHECK(wrong == 0);
 }
