@@ -144,6 +144,9 @@ template <int Rows>
   __m256i acc[Rows][2];
 #pragma GCC unroll 8
   for (int x = 0; x < Rows; ++x) acc[x][0] = acc[x][1] = _mm256_setzero_si256();
+  // c may come from far: asked for now, it is there when the sums are finished.
+#pragma GCC unroll 8
+  for (int x = 0; x < Rows; ++x) __builtin_prefetch(t.c + (i + x) * t.ldc + j);
   for (int64_t p = 0; p < t.k; p += 2) {
     const __m256i b0 = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b)));
     const __m256i b1 = _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b + 16)));

@@ -143,6 +143,11 @@ template <class V, int Rows, int Vectors>
   for (int x = 0; x < Rows; ++x)
 #pragma GCC unroll 8
     for (int v = 0; v < Vectors; ++v) acc[x][v] = V::zero();
+  // c may come from far: asked for now, it is there when the sums are finished.
+#pragma GCC unroll 8
+  for (int x = 0; x < Rows; ++x)
+#pragma GCC unroll 8
+    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(t.c + (i + x) * t.ldc + j + v * V::width);
   for (int64_t p = 0; p < t.k; p += 4) {
     typename V::Sum bv[Vectors];
 #pragma GCC unroll 8

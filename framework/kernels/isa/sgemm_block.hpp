@@ -30,6 +30,11 @@ template <class V, int Rows, int Vectors, bool Columns>
   for (int i = 0; i < Rows; ++i)
 #pragma GCC unroll 16
     for (int v = 0; v < Vectors; ++v) acc[i][v] = V::zero();
+  // c may come from far: asked for now, it is there when the sums are finished.
+#pragma GCC unroll 16
+  for (int i = 0; i < Rows; ++i)
+#pragma GCC unroll 16
+    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(c + i * store.ldc + v * V::width);
   const float* a3 = a + 3 * lda;
   for (int p = 0; p < k; ++p) {
     typename V::Type bv[Vectors];

@@ -41,10 +41,22 @@ using detail::GemmProblem;
 #if defined(KOKKOSKERNELS_ENABLE_TPL_BLAS)
 constexpr bool blas_on_host = true;
 
-// Large enough that a BLAS packs each operand few times, small enough that a large product keeps many threads busy.
-constexpr int64_t tile_rows = 512, tile_columns = 1024;
-
 int64_t pieces(int64_t length, int64_t most) { return (length + most - 1) / most; }
+
+struct TileCounts {
+  int64_t down, across;
+};
+
+/// A rule of the shape alone: tiles of 512 x 1024, so that a BLAS packs each operand few times; smaller ones down to
+/// 128 x 256 while a product has fewer than eight, so that a small product keeps more than one thread busy.
+TileCounts tile_counts(int64_t m, int64_t n) {
+  int64_t rows = 512, columns = 1024;
+  while (pieces(m, rows) * pieces(n, columns) < 8 && (rows > 128 || columns > 256)) {
+    if (rows > 128 && (m >= n || columns == 256)) rows /= 2;
+    else columns /= 2;
+  }
+  return {pieces(m, rows), pieces(n, columns)};
+}
 
 /// Keeps a BLAS that uses OpenMP on the calling thread also where Kokkos runs the pool without a parallel region (one
 /// thread of Kokkos, several of OpenMP); in a region it does so by itself.
@@ -78,7 +90,7 @@ struct BlasTiles {
 };
 
 void blas_tiles(const Exec& exec, const GemmProblem& p, Arena& workspace) {
-  const int64_t down = pieces(p.m, tile_rows), across = pieces(p.n, tile_columns);
+  const auto [down, across] = tile_counts(p.m, p.n);
   detail::run_pool(exec, "kvant::gemm_blas", down * across, BlasTiles{p, pieces(p.m, down), pieces(p.n, across)}, workspace);
 }
 #else
