@@ -53,8 +53,17 @@ config::Settings settings_of(const SafetensorsFile& file) {
   const std::set<std::string> quant_keys = {"quantization", "use_qwix_quantization", "quantize_router_proj", "quantize_mtp",
                                             "quantize_logits_proj", "weight_quantization_calibration_method",
                                             "act_quantization_calibration_method", "bwd_quantization_calibration_method"};
+  if (given.contains("quantization")) {
+    // The arithmetic that the file was made with, and the reference's defaults where they are not ours.
+    quant += "qwix_compat = \"" + file.metadata("qwix_compat") + "\"\n";
+    if (!given.contains("quantize_router_proj")) {
+      quant += "quantize_router_proj = true\n";
+      model += "float32_gate_logits = false\n";
+    }
+  }
   for (const auto& [key, value] : given.items()) {
-    if (key == "model_name") continue;
+    // megablox says which of the reference's kernels ran; they agree (golden values of both are recorded).
+    if (key == "model_name" || key == "megablox") continue;
     // Latent attention has as many key as query heads; the reference's key is there all the same.
     if (key == "base_num_kv_heads") {
       if (value != given.at("base_num_query_heads")) refuse("{}: base_num_kv_heads differs from base_num_query_heads.", file.path());

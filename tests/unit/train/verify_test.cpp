@@ -72,6 +72,11 @@ TEST_CASE("the plain model is MaxText's") { check_all(verify(data_file("ds3_tiny
 
 TEST_CASE("packed documents, padding, balance loss and bias update are MaxText's") { check_all(verify(data_file("ds3_tiny.packed.safetensors"))); }
 
+TEST_CASE("the model quantized by fp8_full is MaxText's, in the reference's arithmetic") {
+  // Schemes are plugins: the build's are found beside the test's library.
+  check_all(verify(data_file("ds3_tiny.fp8_full.safetensors")));
+}
+
 TEST_CASE("a recorded value that differs is found") {
   const kvant::test::TemporaryFolder folder;
   copy_weights(folder);
