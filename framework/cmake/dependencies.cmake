@@ -67,7 +67,7 @@ if(NOT BLAS_FOUND)
   list(APPEND KVANT_MISSING BLAS)
 endif()
 
-foreach(name IN ITEMS tomlplusplus nlohmann_json CLI11 spdlog fmt benchmark)
+foreach(name IN ITEMS tomlplusplus nlohmann_json CLI11 spdlog fmt)
   find_package(${name} QUIET CONFIG)
   if(NOT ${name}_FOUND)
     list(APPEND KVANT_MISSING ${name})
