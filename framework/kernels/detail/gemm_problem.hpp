@@ -39,7 +39,7 @@ enum class Grouping : uint8_t {
   contraction,  ///< rows offsets[g] .. offsets[g+1] of a (stored [R,m], trans) and b (stored [R,n]) make c of group g
 };
 
-/// c (+)= (op(a) · op(b) · scale_a[i]) · scale_b[j].
+/// c (+)= (op(a) · op(b) · scale_a[i]) · scale_b[j]. Its methods are constexpr to be callable in kernels.
 struct GemmProblem {
   Grouping grouping = Grouping::none;
   int64_t m = 0, n = 0, k = 0;  ///< rows: m counts the rows of all groups; contraction: k does
@@ -49,8 +49,8 @@ struct GemmProblem {
   GemmScale scale_a, scale_b;
   GemmOutput c;
 
-  bool scaled() const { return scale_a.data != nullptr || scale_b.data != nullptr; }
-  bool integer() const { return a.type == DType::i8 && b.type == DType::i8; }
+  constexpr bool scaled() const { return scale_a.data != nullptr || scale_b.data != nullptr; }
+  constexpr bool integer() const { return a.type == DType::i8 && b.type == DType::i8; }
 };
 
 /// A tensor as a matrix: leading axes are rows. Throws unless the last axis is dense and the rows are evenly spaced.
