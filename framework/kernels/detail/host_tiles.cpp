@@ -17,11 +17,11 @@ int64_t round_up(int64_t a, int64_t unit) { return ceil_div(a, unit) * unit; }
 /// `length` in equal pieces of at most `most`, rounded up to the unit.
 int64_t piece(int64_t length, int64_t most, int64_t unit) { return round_up(ceil_div(length, ceil_div(length, most)), unit); }
 
-/// Estimated time of the pool with this shape: all work over the threads, and half of the last tile on average when the
-/// tiles do not come out even.
+/// Estimated time of the pool with this shape. Tiles of one size come in rounds of one for each thread; otherwise, the
+/// largest drawn first, it is all work over the threads and a part of a tile for the last to finish.
 double makespan(const GroupExtent* groups, int64_t count, int64_t columns, int threads, TileShape shape, const TileLimits& limits) {
   constexpr double per_tile = 4e3;  // drawing a ticket, filling a pipeline
-  double total = 0, largest = 0;
+  double total = 0, largest = 0, smallest = std::numeric_limits<double>::max();
   int64_t tiles = 0;
   const int64_t tile_columns = piece(columns, shape.columns, limits.unit.columns);
   for (int64_t g = 0; g < count; ++g) {
@@ -33,10 +33,11 @@ double makespan(const GroupExtent* groups, int64_t count, int64_t columns, int t
     tiles += here;
     total += work * static_cast<double>(here);
     largest = std::max(largest, work);
+    smallest = std::min(smallest, work);
   }
   if (threads == 1) return total;
-  if (count == 1) return static_cast<double>(ceil_div(tiles, threads)) * largest;
-  return std::max(largest, total / threads + 0.5 * largest);
+  if (smallest > 0.9 * largest) return static_cast<double>(ceil_div(tiles, threads)) * largest;
+  return std::max(largest, total / threads + 0.3 * total / static_cast<double>(std::max<int64_t>(tiles, 1)));
 }
 
 struct ClearRows {
@@ -71,8 +72,9 @@ TileShape choose_tiles(const GroupExtent* groups, int64_t count, int64_t columns
   double best_time = std::numeric_limits<double>::max();
   const int64_t fewest_down = ceil_div(most_rows, limits.most.rows), fewest_across = ceil_div(columns, limits.most.columns);
   // Up to 4 tiles a thread each way: with fewer, uneven groups leave threads idle; with more, packing is all there is.
-  for (int64_t down = fewest_down; down <= fewest_down + 4 * threads; ++down)
-    for (int64_t across = fewest_across; across <= fewest_across + 4 * threads; across += across < 4 ? 1 : across / 2) {
+  const auto next = [](int64_t pieces) { return pieces + std::max<int64_t>(1, pieces / 4); };
+  for (int64_t down = fewest_down; down <= fewest_down + 4 * threads; down = next(down))
+    for (int64_t across = fewest_across; across <= fewest_across + 4 * threads; across = next(across)) {
       const TileShape shape{ceil_div(most_rows, down), ceil_div(columns, across)};
       if ((shape.rows < limits.unit.rows && down > fewest_down) || (shape.columns < limits.unit.columns && across > fewest_across)) continue;
       const double time = makespan(groups, count, columns, threads, shape, limits);
@@ -99,6 +101,10 @@ TileList list_tiles(const GroupExtent* groups, int64_t count, int64_t columns, T
       for (int64_t j = 0; j < columns; j += tile_columns)
         *tile++ = {static_cast<int32_t>(g), static_cast<int32_t>(std::min(tile_rows, groups[g].rows - i)),
                    static_cast<int32_t>(std::min(tile_columns, columns - j)), static_cast<int32_t>(i), static_cast<int32_t>(j)};
+  }
+  if (count > 1) {  // the largest first, so that small ones fill the end
+    const auto work = [&](const Tile& t) { return int64_t{t.rows} * t.columns * groups[t.group].k; };
+    std::stable_sort(tile - list.count, tile, [&](const Tile& a, const Tile& b) { return work(a) > work(b); });
   }
   return list;
 }

@@ -21,17 +21,15 @@ isa::Int8Source source(const GemmOperand& x, bool lanes_are_rows, int64_t group,
   return {data + (steps_outer ? step * x.ld + lane : lane * x.ld + step), x.ld, steps_outer};
 }
 
-/// Where a group's packed operands lie.
+/// Where a group's packed columns lie.
 struct PackedGroup {
-  uint8_t* a;
   int8_t* b;
   int32_t* sums;
 };
 
-/// Some lanes of one group's operand.
+/// Some columns of one group.
 struct PackJob {
   int32_t group, first, count;
-  bool columns;
 };
 
 struct PackWork {
@@ -43,16 +41,10 @@ struct PackWork {
 
   void operator()(int index, int) const {
     const PackJob& j = jobs[index];
-    const GroupExtent& g = groups[j.group];
-    const PackedGroup& to = packed[j.group];
+    const int64_t k = groups[j.group].k;
     const bool rows = problem.grouping == Grouping::rows, contraction = problem.grouping == Grouping::contraction;
-    const int64_t step = contraction ? g.first : 0;
-    if (j.columns) {
-      const int64_t at = leaf->layout.column_offset(j.first, g.k);
-      return leaf->pack_columns(source(problem.b, false, rows ? j.group : 0, j.first, step), j.count, g.k, to.b + at, to.sums + j.first);
-    }
-    const int64_t row = j.first + (rows ? g.first : 0);
-    leaf->pack_rows(source(problem.a, true, 0, row, step), j.count, g.k, to.a + leaf->layout.row_offset(j.first, g.k));
+    const isa::Int8Source from = source(problem.b, false, rows ? j.group : 0, j.first, contraction ? groups[j.group].first : 0);
+    leaf->pack_columns(from, j.count, k, packed[j.group].b + leaf->layout.column_offset(j.first, k), packed[j.group].sums + j.first);
   }
 };
 
@@ -64,18 +56,22 @@ struct MultiplyWork {
   const GroupExtent* groups;
   const PackedGroup* packed;
   const Tile* tiles;
-  float* scratch;  // of each worker: a tile that is not stored directly
-  int64_t scratch_step;
+  uint8_t* scratch;  // of each worker: its packed rows, then a tile that is not stored directly
+  int64_t scratch_step, row_bytes;
 
   void operator()(int index, int worker) const {
     const Tile& t = tiles[index];
     const GroupExtent& g = groups[t.group];
     const int64_t row = t.row + (problem.grouping == Grouping::rows ? g.first : 0);
+    if (g.k == 0 && problem.c.add) return;
+    // Every worker packs the rows of its tile for itself: they stay in its cache, where those that another packed are not.
+    uint8_t* mine = scratch + worker * scratch_step;
+    leaf->pack_rows(source(problem.a, true, 0, row, problem.grouping == Grouping::contraction ? g.first : 0), t.rows, g.k, mine);
     isa::Int8Tile tile{};
     tile.m = t.rows;
     tile.n = t.columns;
     tile.k = g.k;
-    tile.a = packed[t.group].a + leaf->layout.row_offset(t.row, g.k);
+    tile.a = mine;
     tile.b = packed[t.group].b + leaf->layout.column_offset(t.column, g.k);
     tile.sums = packed[t.group].sums + t.column;
     tile.row_scale = at(problem.scale_a, t.group, row);
@@ -83,13 +79,12 @@ struct MultiplyWork {
     tile.column_scale = at(problem.scale_b, t.group, t.column);
     tile.column_stride = problem.scale_b.stride;
     tile.add = problem.c.add;
-    if (g.k == 0 && tile.add) return;
     if (problem.c.type == DType::f32) {
       tile.c = static_cast<float*>(problem.c.data) + t.group * problem.c.group_stride + row * problem.c.ld + t.column;
       tile.ldc = problem.c.ld;
       return leaf->multiply(tile);
     }
-    tile.c = scratch + worker * scratch_step;
+    tile.c = reinterpret_cast<float*>(mine + row_bytes);
     tile.ldc = t.columns;
     tile.add = false;
     leaf->multiply(tile);
@@ -103,60 +98,46 @@ struct MultiplyWork {
   }
 };
 
-/// Memory for the packed operands of all groups; b lies in `ready` when that is given.
+/// Memory for the packed columns of all groups, or where they lie in `ready`, when that is given.
 const PackedGroup* place_groups(const GemmProblem& p, const isa::Int8Layout& layout, const GroupExtent* groups, void* ready, Arena& workspace) {
   const auto count = static_cast<std::size_t>(p.groups);
   auto* packed = static_cast<PackedGroup*>(workspace.allocate_bytes(count * sizeof(PackedGroup)));
-  std::size_t a_bytes = 0, b_bytes = 0;
-  for (std::size_t g = 0; g < count; ++g) {
-    a_bytes += aligned(layout.row_offset(groups[g].rows, groups[g].k));
-    b_bytes += aligned(layout.column_offset(p.n, groups[g].k));
-  }
+  std::size_t bytes = 0;
+  for (std::size_t g = 0; g < count; ++g) bytes += aligned(layout.column_offset(p.n, groups[g].k));
   const auto sums = static_cast<std::size_t>(layout.padded_columns(p.n));
-  auto* a = static_cast<uint8_t*>(workspace.allocate_bytes(a_bytes));
-  auto* b = static_cast<int8_t*>(ready != nullptr ? ready : workspace.allocate_bytes(b_bytes));
-  auto* s = static_cast<int32_t*>(ready != nullptr ? static_cast<void*>(b + b_bytes) : workspace.allocate_bytes(count * sums * sizeof(int32_t)));
+  auto* b = static_cast<int8_t*>(ready != nullptr ? ready : workspace.allocate_bytes(bytes));
+  auto* s = static_cast<int32_t*>(ready != nullptr ? static_cast<void*>(b + bytes) : workspace.allocate_bytes(count * sums * sizeof(int32_t)));
   for (std::size_t g = 0; g < count; ++g) {
-    packed[g] = {a, b, s};
-    a += aligned(layout.row_offset(groups[g].rows, groups[g].k));
+    packed[g] = {b, s};
     b += aligned(layout.column_offset(p.n, groups[g].k));
     s += sums;
   }
   return packed;
 }
 
-struct JobList {
-  PackJob* jobs;
-  int64_t count;
-};
-
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/// About 64 rows, or two panels of columns, a job.
-JobList pack_jobs(const GemmProblem& p, const isa::Int8Layout& layout, const GroupExtent* groups, bool with_b, Arena& workspace) {
-  const int64_t rows = (64 + layout.row_panel - 1) / layout.row_panel * layout.row_panel, columns = 2 * layout.column_panel;
-  JobList list{nullptr, 0};
+/// Packs the columns of all groups, two panels a job.
+void pack_columns(const Exec& exec, const GemmProblem& p, const isa::Int8Leaf& leaf, const GroupExtent* groups, const PackedGroup* packed,
+                  Arena& workspace) {
+  const int64_t columns = 2 * leaf.layout.column_panel;
+  int64_t count = 0;
   for (int64_t g = 0; g < p.groups; ++g)
-    if (groups[g].rows > 0) list.count += ceil_div(groups[g].rows, rows) + (with_b ? ceil_div(p.n, columns) : 0);
-  list.jobs = static_cast<PackJob*>(workspace.allocate_bytes(static_cast<std::size_t>(list.count) * sizeof(PackJob)));
-  PackJob* job = list.jobs;
-  for (int64_t g = 0; g < p.groups; ++g) {
-    if (groups[g].rows == 0) continue;
-    const auto group = static_cast<int32_t>(g);
-    for (int64_t i = 0; i < groups[g].rows; i += rows)
-      *job++ = {group, static_cast<int32_t>(i), static_cast<int32_t>(std::min(rows, groups[g].rows - i)), false};
-    for (int64_t j = 0; with_b && j < p.n; j += columns)
-      *job++ = {group, static_cast<int32_t>(j), static_cast<int32_t>(std::min(columns, p.n - j)), true};
-  }
-  return list;
+    if (groups[g].rows > 0) count += ceil_div(p.n, columns);
+  auto* jobs = static_cast<PackJob*>(workspace.allocate_bytes(static_cast<std::size_t>(count) * sizeof(PackJob)));
+  PackJob* job = jobs;
+  for (int64_t g = 0; g < p.groups; ++g)
+    for (int64_t j = 0; groups[g].rows > 0 && j < p.n; j += columns)
+      *job++ = {static_cast<int32_t>(g), static_cast<int32_t>(j), static_cast<int32_t>(std::min(columns, p.n - j))};
+  run_pool(exec, "kvant::int8_pack", count, PackWork{p, &leaf, groups, packed, jobs}, workspace);
 }
 
 TileLimits limits_of(const isa::Int8Layout& layout, int64_t longest, bool direct) {
   const int64_t row_bytes = std::max<int64_t>(layout.depth(longest) * layout.row_bytes, 1);
   const int64_t rows = std::clamp<int64_t>(level2_cache_bytes() / 2 / row_bytes, 48, 1024) / layout.row_panel * layout.row_panel;
-  // Four steps an instruction in 16 lanes, or two in 8; operands are packed already, but a tile reads them from far.
+  // Four steps an instruction in 16 lanes, or two in 8; a row is packed, a column read from far.
   const double multiply = layout.unit == 4 ? 1.0 / 64 : 1.0 / 24;
-  return {{rows, direct ? 4096 : 512}, {layout.row_panel, layout.column_panel}, {multiply, 0.05, 0.1}};
+  return {{rows, direct ? 4096 : 512}, {layout.row_panel, layout.column_panel}, {multiply, 0.5, 0.1}};
 }
 
 struct PackColumnsBody {
@@ -186,17 +167,17 @@ void int8_gemm_on_host(const Exec& exec, const GemmProblem& p, const PackedOpera
   clear_rows_beyond_groups(exec, p, groups);
   const isa::Int8Leaf& leaf = isa::int8_leaf(chosen_isa());
   const PackedGroup* packed = place_groups(p, leaf.layout, groups, ready == nullptr ? nullptr : ready->data, workspace);
-  const JobList jobs = pack_jobs(p, leaf.layout, groups, ready == nullptr, workspace);
-  run_pool(exec, "kvant::int8_pack", jobs.count, PackWork{p, &leaf, groups, packed, jobs.jobs}, workspace);
+  if (ready == nullptr) pack_columns(exec, p, leaf, groups, packed, workspace);
 
   const bool direct = p.c.type == DType::f32;
   const int workers = pool_workers(exec);
   const TileLimits limits = limits_of(leaf.layout, longest, direct);
   const TileShape shape = choose_tiles(groups, p.groups, p.n, workers, limits);
   const TileList list = list_tiles(groups, p.groups, p.n, shape, limits.unit, workspace);
-  const int64_t step = direct ? 0 : shape.rows * shape.columns + 64;  // a skew between workers
-  auto* scratch = static_cast<float*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * step) * sizeof(float)));
-  run_pool(exec, "kvant::int8_gemm", list.count, MultiplyWork{p, &leaf, groups, packed, list.tiles, scratch, step}, workspace);
+  const auto row_bytes = static_cast<int64_t>(aligned(leaf.layout.row_offset(shape.rows, longest)));
+  const int64_t step = row_bytes + static_cast<int64_t>(aligned(direct ? 0 : shape.rows * shape.columns * 4)) + 256;  // a skew between workers
+  auto* scratch = static_cast<uint8_t*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * step)));
+  run_pool(exec, "kvant::int8_gemm", list.count, MultiplyWork{p, &leaf, groups, packed, list.tiles, scratch, step, row_bytes}, workspace);
 }
 
 std::size_t int8_packed_bytes(Isa isa, int64_t groups, int64_t contracted, int64_t columns) {

@@ -1,6 +1,7 @@
 // int8 for AVX2: vpmaddwd sums two steps of 16-bit products. The left operand is widened to int16 when it is packed (it is
 // small and read often), the right one in the loop (vpmovsxbw), which halves its bytes at the same speed. Exact for every
 // code: a pair of products is at most 2 * 128^2, far inside int32. 6 rows x 16 columns in 12 of the 16 registers.
+#include "kernels/isa/int8_next_panel.hpp"
 #include "kernels/isa/int8_store_avx2.hpp"
 #include "kernels/isa/int8_tile.hpp"
 
@@ -183,9 +184,11 @@ void rows_left(int64_t rows, const Int8Tile& t, const int16_t* a, const int8_t* 
 
 void multiply(const Int8Tile& t) {
   const int64_t depth = (t.k + 1) / 2 * 2;
-  for (int64_t j = 0; j < t.n; j += panel_columns)
-    for (int64_t i = 0; i < t.m; i += panel_rows)
+  for (int64_t j = 0; j < t.n; j += panel_columns) {
+    NextPanel next(t.b + j * depth, t.n - j > panel_columns ? panel_columns * depth : 0, (t.m + panel_rows - 1) / panel_rows);
+    for (int64_t i = 0; i < t.m; i += panel_rows, next.fetch_part())
       rows_left<panel_rows>(t.m - i, t, static_cast<const int16_t*>(t.a) + i * depth, t.b + j * depth, i, j);
+  }
 }
 
 }  // namespace
