@@ -36,7 +36,7 @@ struct ProbeBody {
   double* rate;
 
   void operator()(long worker) const {
-    constexpr int windows = 8;
+    constexpr int windows = 24;
     double best = 0;
     for (int w = 0; w < windows; ++w) {
       const double begin = thread_seconds();
@@ -47,14 +47,14 @@ struct ProbeBody {
   }
 };
 
-/// Rounds that take about ten milliseconds.
+/// Rounds that take about five milliseconds.
 int64_t rounds_of_a_window(isa::PeakProbe probe) {
   int64_t rounds = 8;
   for (double seconds = 0; seconds < 2e-3; rounds *= 4) {
     const double begin = thread_seconds();
     probe(rounds);
     seconds = thread_seconds() - begin;
-    if (seconds >= 2e-3) return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rounds) * 1e-2 / seconds));
+    if (seconds >= 2e-3) return std::max<int64_t>(1, static_cast<int64_t>(static_cast<double>(rounds) * 5e-3 / seconds));
   }
   return rounds;
 }
