@@ -28,7 +28,7 @@ int run(const Arguments& arguments) {
   train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
   engine.allocate();
   train::load_parameters(arguments.parameters, engine.model(), runtime.exec());
-  log::info("{}", runtime.describe());
+  runtime.log_description();
   log::info("{}", dataset->describe());
   const train::Row row = train::evaluate(setup.settings, *dataset, engine);
   if (row.empty()) refuse("The held-out part has no valid target, or metrics.eval_steps is 0.");

@@ -48,7 +48,7 @@ int run(const Arguments& arguments) {
   const train::RunFolder folder = train::RunFolder::create(arguments.run_dir);
   folder.write("config.toml", setup.document.resolved());
   log::configure(log::Level::info, (folder.path() / "run.log").string());
-  log::info("{}", runtime.describe());
+  runtime.log_description();
   log::info("{}", dataset->describe());
   log::info("{} parameters; {} of {} matmul sites quantized", model->params().count(), plan.quantized_count(), plan.decisions().size());
   folder.write("sites.txt", plan.table());

@@ -1,6 +1,7 @@
 #include "train/runtime.hpp"
 
 #include "base/kokkos.hpp"
+#include "base/log.hpp"
 #include "comm/strategy.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/isa/isa.hpp"
@@ -55,6 +56,11 @@ int Runtime::threads() const { return inside_->exec.space.concurrency(); }
 std::string Runtime::describe() const {
   return fmt::format("{}, {} thread{}, {}, f32 by {}, {}", ExecSpace::name(), threads(), threads() == 1 ? "" : "s", name_of(chosen_isa()),
                      kvant::describe(chosen_float_gemm()), comm::MpiSession::library());
+}
+
+void Runtime::log_description() const {
+  log::info("{}", describe());
+  if (const std::string slow = remark(chosen_float_gemm()); !slow.empty()) log::warning("{}", slow);
 }
 
 StopSignal::StopSignal() {

@@ -26,6 +26,8 @@ class Runtime {
   int threads() const;
   /// "OpenMP, 2 threads, avx512vnni, f32 by tiles (avx512), Open MPI v5.0.7, …"
   std::string describe() const;
+  /// Logs describe() and, where the library below the f32 products does not use all of this processor, what to set.
+  void log_description() const;
 
  private:
   struct Inside;

@@ -8,7 +8,9 @@ failures=0
 
 fresh_tree() {
   rm -rf "$tree"
-  mkdir -p "$tree"/framework/{base,nn,quant,comm,kernels/isa} "$tree/models/m" "$tree/build/kvant.dir/kernels/isa"
+  mkdir -p "$tree"/framework/{base,nn,quant,comm,kernels/isa} "$tree/models/m" "$tree/build/kvant.dir/kernels/isa" "$tree/docs"
+  printf 'reads `KVANT_ISA`\n' >"$tree/docs/configuration.md"
+  printf 'const char* wanted = getenv("KVANT_ISA");\n' >"$tree/framework/nn/isa.cpp"
   printf '#include <Kokkos_Core.hpp>\n' >"$tree/framework/base/kokkos.hpp"
   printf '#include "base/kokkos.hpp"\nclass Scheme {\n};\n' >"$tree/framework/quant/scheme.hpp"
   printf '#include "base/kokkos.hpp"\n// a Scheme is not known here\n' >"$tree/framework/nn/linear.cpp"
@@ -32,7 +34,7 @@ expect_offence() {  # SCRIPT TEXT
 }
 
 fresh_tree
-for script in includes model_and_quantization top_level file_sizes markers isa_objects; do
+for script in includes model_and_quantization top_level file_sizes markers isa_objects environment; do
   if [[ $script == top_level ]]; then rm -rf "$tree/build"; fi
   run "$script.sh" >/dev/null || { printf '%s found an offence in a clean tree:\n' "$script"; run "$script.sh" || true; failures=$((failures + 1)); }
   fresh_tree
@@ -53,6 +55,8 @@ head -c 1048577 /dev/zero >"$tree/models/big.bin";                              
 printf '// TODO later\n' >"$tree/models/m/t.cpp";                                 expect_offence markers.sh "TODO later"
 printf 'throw Error("not implemented");\n' >"$tree/models/m/t.cpp";               expect_offence markers.sh "not implemented"
 printf '#include <vector>\n' >>"$tree/framework/kernels/isa/k_avx2.cpp";          expect_offence isa_objects.sh "#include <vector>"
+printf 'jobs=${KVANT_JOBS:-2}\n' >"$tree/kvant";                                    expect_offence environment.sh "KVANT_JOBS is not in"
+printf 'getenv("KVANT_SECRET");\n' >"$tree/models/m/e.cpp";                      expect_offence environment.sh "KVANT_SECRET is not in"
 rm "$tree/build/kvant.dir/kernels/isa/k_avx2.cpp.o";                              expect_offence isa_objects.sh "no object of it"
 printf 'inline int shared() { return 1; }\nint (*kernel)() = shared;\n' | "${CXX:-c++}" -x c++ -c - -o "$tree/build/kvant.dir/kernels/isa/k_avx2.cpp.o"
 expect_offence isa_objects.sh "weak symbol"
