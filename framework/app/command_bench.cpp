@@ -7,7 +7,7 @@ void add_bench(CLI::App& app, Context& context) {
   CLI::App* bench = app.add_subcommand("bench", "time steps and products, side by side in one run");
   bench->require_subcommand(1);
   add_bench_step(*bench, context);
-  if (add_bench_gemm != nullptr) add_bench_gemm(*bench, context);
+  add_bench_gemm(*bench, context);
   add_examples(*bench, {"kvant bench step configs/bench/tiny.toml --set quant.quantization=int8_full", "kvant bench step --help"});
 }
 

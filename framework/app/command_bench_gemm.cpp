@@ -36,11 +36,16 @@ struct Size {
   double operations() const { return 2.0 * static_cast<double>(m * k * n); }
 };
 
+/// Of one axis: products of three stay far from the range of int64, and a matrix of any two fits this many bytes squared.
+constexpr int64_t largest_extent = 131072;
+
 Size parse(const std::string& text) {
   Size s{};
   char rest = 0;
-  if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &s.m, &s.k, &s.n, &rest) != 3 || s.m < 1 || s.k < 1 || s.n < 1 || s.m * s.k * s.n > int64_t{1} << 36)
-    refuse("bench gemm: the shape \"{}\" is not of the form MxKxN (rows x contracted x columns, at most 2^36 together).", text);
+  if (std::sscanf(text.c_str(), "%ldx%ldx%ld%c", &s.m, &s.k, &s.n, &rest) != 3 || s.m < 1 || s.k < 1 || s.n < 1 ||
+      std::max({s.m, s.k, s.n}) > largest_extent || s.m * s.k * s.n > int64_t{1} << 36)
+    refuse("bench gemm: the shape \"{}\" is not of the form MxKxN (rows x contracted x columns, each from 1 to {}, at most 2^36 together).", text,
+           largest_extent);
   return s;
 }
 

@@ -17,6 +17,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <iostream>
 #include <memory>
 
@@ -77,9 +78,11 @@ int serve(Stepper& stepper, const config::Settings& settings, int warmup) {
   nlohmann::json ready = {{"ready", true}, {"peer", "kvant"}, {"isa", name_of(chosen_isa())}, {"quant", settings.quant.quantization},
                           {"params", stepper.engine().model().params().count()}, {"loss_first", first}};
   std::cout << ready.dump() << std::endl;
-  for (std::string word; std::cin >> word && word != "quit";) {
+  for (std::string text; std::getline(std::cin, text) && text != "quit";) {
     int steps = 0;
-    if (word != "run" || !(std::cin >> steps)) refuse("bench step --serve understands `run N` and `quit`, not \"{}\".", word);
+    char rest = 0;
+    if (std::sscanf(text.c_str(), "run %9d %c", &steps, &rest) != 1 || steps < 1 || steps > 100000)
+      refuse("bench step --serve understands `run N` with N from 1 to 100000, and `quit`; it was told \"{}\".", text);
     std::vector<double> seconds;
     for (int i = 0; i < steps; ++i) seconds.push_back(stepper.step());
     const nlohmann::json answer = {{"seconds", seconds}, {"loss", stepper.loss()}, {"peak_rss_mib", static_cast<int64_t>(peak_mib())}};

@@ -2,6 +2,7 @@
 #include "app/command.hpp"
 #include "app/run_setup.hpp"
 #include "data/report.hpp"
+#include "train/runtime.hpp"
 
 #include <fmt/format.h>
 
@@ -16,8 +17,10 @@ struct Arguments {
 };
 
 int run(const Arguments& arguments) {
-  const RunSetup setup = read_run(arguments.config);
-  fmt::print("{}", data::report(*data::make_dataset(setup.settings), arguments.rows));
+  RunSetup setup = read_run(arguments.config);
+  const train::Runtime runtime;  // plugins are loaded, so that their sections are checked as every command checks them
+  setup.load_plugins();
+  fmt::print("{}", data::report(*setup.make_dataset(), arguments.rows));
   return 0;
 }
 

@@ -21,7 +21,7 @@ int run(const Arguments& arguments) {
   RunSetup setup = read_run(arguments.config);
   train::Runtime runtime;
   setup.load_plugins();
-  const std::unique_ptr<data::Dataset> dataset = data::make_dataset(setup.settings);
+  const std::unique_ptr<data::Dataset> dataset = setup.make_dataset();
   if (dataset->eval_rows() == 0) refuse("Nothing is held out: data.eval_fraction is 0.");
   auto model = make_model(setup.settings.model);
   quant::Plan::bind(model->sites(), setup.settings);

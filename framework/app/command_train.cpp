@@ -10,6 +10,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <cstdlib>
 #include <memory>
 
 namespace kvant::app {
@@ -19,6 +20,13 @@ struct Arguments {
   ConfigArguments config;
   std::string run_dir;
 };
+
+std::string quoted(const std::string& word) {
+  if (word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./:,@%") == std::string::npos && !word.empty()) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? "'\\''" : std::string(1, c);
+  return out + "'";
+}
 
 void say_result(const train::RunResult& result, const RunSetup& setup, const Arguments& arguments, const std::string& folder) {
   fmt::print("\n");
@@ -31,21 +39,40 @@ void say_result(const train::RunResult& result, const RunSetup& setup, const Arg
   fmt::print("configuration    {}/config.toml (as it was read, defaults included)\n", folder);
   fmt::print("weights          {}/parameters.safetensors (for kvant eval; a run cannot be resumed from it)\n", folder);
   if (result.stopped_by != 0) return;
-  fmt::print("\nNext:\n  ./kvant explain {}            what runs quantized, and why the rest does not\n", arguments.config.file);
-  fmt::print("  ./kvant train {} --set quant.quantization=\"\"    the same run in plain float, to compare\n", arguments.config.file);
-  fmt::print("  ./kvant train {} --set run.steps={}    a longer one\n", arguments.config.file, 4 * setup.settings.run.steps);
+  // As it was called: the file and the overrides, quoted where a shell would split them.
+  std::string same = quoted(arguments.config.file);
+  for (const std::string& text : arguments.config.overrides) same += " --set " + quoted(text);
+  const char* program = std::getenv("KVANT_ROOT") == nullptr ? "kvant" : "./kvant";  // the script sets it
+  fmt::print("\nNext:\n  {} explain {}\n      what runs quantized, and why the rest does not\n", program, same);
+  if (!setup.settings.quant.quantization.empty())
+    fmt::print("  {} train {} --set quant.quantization=\"\"\n      the same run in plain float, to compare\n", program, same);
+  fmt::print("  {} train {} --set run.steps={}\n      a longer one\n", program, same, 4 * setup.settings.run.steps);
+}
+
+/// Weights, and rows of about 100 bytes a number in metrics.jsonl and metrics.csv together.
+uint64_t bytes_of_run(Model& model, const config::Settings& settings) {
+  const int64_t numbers = 40 + settings.model.num_experts * (settings.model.num_moe_layers() + settings.model.mtp_num_layers);
+  return static_cast<uint64_t>(4 * model.params().count() + 100 * numbers * settings.run.steps) + (uint64_t{1} << 20);
+}
+
+/// Before the first step there is nothing to keep: a signal ends the run here, in a sentence.
+void stop_if_asked(const char* when) {
+  if (const int number = train::StopSignal::received(); number != 0)
+    throw Error(fmt::format("stopped by signal {} {}; nothing was trained.", number, when), ExitCode::interrupted);
 }
 
 int run(const Arguments& arguments) {
   // Everything that can be refused is refused before a folder is made.
   RunSetup setup = read_run(arguments.config);
   train::Runtime runtime;
+  const train::StopSignal signals;
   setup.load_plugins();
-  const std::unique_ptr<data::Dataset> dataset = data::make_dataset(setup.settings);
+  const std::unique_ptr<data::Dataset> dataset = setup.make_dataset();
+  stop_if_asked("while the text was read");
   auto model = make_model(setup.settings.model);
   const quant::Plan plan = quant::Plan::bind(model->sites(), setup.settings);
 
-  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir);
+  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir, "runs", bytes_of_run(*model, setup.settings));
   folder.write("config.toml", setup.document.resolved());
   log::configure(log::Level::info, (folder.path() / "run.log").string());
   runtime.log_description();
@@ -55,6 +82,7 @@ int run(const Arguments& arguments) {
 
   train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
   engine.allocate();
+  stop_if_asked("before the first step");
   train::MetricsWriter metrics(folder, setup.settings.run.steps, setup.settings.metrics.log_period);
   const train::RunResult result = train::train(setup.settings, *dataset, engine, runtime, metrics);
   train::save_parameters((folder.path() / "parameters.safetensors").string(), engine.model(), runtime.exec());

@@ -5,7 +5,12 @@
 #include "base/log.hpp"
 #include "config/suggest.hpp"
 
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <new>
 
 namespace {
@@ -62,22 +67,37 @@ bool parse(CLI::App& app, Context& context, int& exit_code) {
   return false;
 }
 
+/// What the program printed must have arrived; a pipe that was closed or a full disk is an error like any other.
+int check_output(int exit_code) {
+  const bool failed = std::fflush(stdout) != 0 || std::ferror(stdout) != 0;
+  if (!failed) return exit_code;
+  const int reason = errno;
+  std::clearerr(stdout);
+  const int code = end_with(fmt::format("standard output could not be written{}; what the program has put into files is complete.",
+                                        reason == 0 ? "" : std::string(": ") + std::strerror(reason)), ExitCode::failure);
+  return exit_code == 0 ? code : exit_code;
+}
+
 int run(const Context& context) {
   try {
-    return context.run();
+    return check_output(context.run());
   } catch (const kvant::Error& error) {
     return end_with(error.what(), error.code());
   } catch (const std::bad_alloc&) {
     return end_with("there is not enough memory.", ExitCode::failure);
   } catch (const std::exception& error) {
+    if (std::ferror(stdout) != 0) return check_output(static_cast<int>(ExitCode::failure));
     return end_with(std::string("something went wrong that has no sentence of its own: ") + error.what(),
                     ExitCode::failure);
+  } catch (...) {
+    return end_with("something was thrown that is no exception of the standard library; a plugin's code is the likely source.", ExitCode::failure);
   }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is reported by the call that writes to it
   Context context;
   context.arguments.assign(argv + 1, argv + argc);
   CLI::App app("Trains Mixture-of-Experts transformers in quantized arithmetic.", "kvant");
@@ -86,5 +106,5 @@ int main(int argc, char** argv) {
   kvant::app::add_examples(app, {"kvant train configs/quickstart.toml", "kvant train --help"});
   kvant::app::add_commands(app, context);
   int exit_code = 0;
-  return parse(app, context, exit_code) ? run(context) : exit_code;
+  return parse(app, context, exit_code) ? run(context) : check_output(exit_code);
 }

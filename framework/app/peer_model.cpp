@@ -4,6 +4,8 @@
 #include "base/error.hpp"
 #include "kernels/transfer.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <cmath>
 #include <random>
@@ -140,11 +142,19 @@ std::vector<float> extract(const NpzArray& a, const Source& source, const nn::Pa
   const int64_t there = static_cast<int64_t>(a.values.size());
   const int64_t parts = source.half < 0 ? 1 : 2;
   if (there != total * parts) refuse("{}: the array {} has {} elements; {} needs {}.", file, source.name, there, p.path, total * parts);
-  if (!source.transposed && source.half < 0) return a.values;
+  const int rank = p.shape.rank;
+  const auto extent = [&](std::size_t from_end) { return a.shape.size() < from_end ? int64_t{1} : a.shape[a.shape.size() - from_end]; };
+  if (!source.transposed && source.half < 0) {
+    if (extent(1) != p.shape[rank - 1])
+      refuse("{}: the array {} has {} columns; {} has {}.", file, source.name, extent(1), p.path, p.shape[rank - 1]);
+    return a.values;
+  }
   std::vector<float> out(static_cast<std::size_t>(total));
   const auto& dims = a.shape;
-  const int64_t in = source.transposed ? dims.at(1) : dims.at(dims.size() - 2);
-  const int64_t all_out = source.transposed ? dims.at(0) : dims.back();
+  const int64_t in = extent(source.transposed ? 1 : 2), all_out = extent(source.transposed ? 2 : 1);
+  if (in != p.shape[rank - 2] || all_out != p.shape[rank - 1] * parts)
+    refuse("{}: the array {} has the shape [{}]; {} needs {} inputs and {} outputs.", file, source.name, fmt::join(dims, ", "), p.path,
+           p.shape[rank - 2], p.shape[rank - 1] * parts);
   const int64_t groups = there / (in * all_out), width = all_out / parts, first = source.half < 0 ? 0 : source.half * width;
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t i = 0; i < in; ++i) {

@@ -1,5 +1,7 @@
 #include "app/run_setup.hpp"
 
+#include "base/error.hpp"
+#include "config/locate.hpp"
 #include "plugin/loader.hpp"
 
 namespace kvant::app {
@@ -17,13 +19,13 @@ RunSetup read(const ConfigArguments& arguments) {
 
 RunSetup read_model(const ConfigArguments& arguments) {
   RunSetup setup = read(arguments);
-  config::check_model(setup.settings);
+  config::check_model(setup.settings, &setup.document);
   return setup;
 }
 
 RunSetup read_run(const ConfigArguments& arguments) {
   RunSetup setup = read(arguments);
-  config::check(setup.settings);
+  config::check(setup.settings, &setup.document);
   return setup;
 }
 
@@ -31,6 +33,14 @@ void RunSetup::load_plugins() {
   for (const std::string& name : settings.run.plugins) plugin::load(name);
   quant::configure_plugins(document, settings.quant);
   document.finish();
+}
+
+std::unique_ptr<data::Dataset> RunSetup::make_dataset() const {
+  try {
+    return data::make_dataset(settings);
+  } catch (const UsageError& error) {
+    throw UsageError(config::located(document, error.what()));
+  }
 }
 
 }  // namespace kvant::app

@@ -4,7 +4,10 @@
 #include "app/command.hpp"
 #include "config/document.hpp"
 #include "config/settings.hpp"
+#include "data/dataset.hpp"
 #include "quant/plan.hpp"
+
+#include <memory>
 
 namespace kvant::app {
 
@@ -15,6 +18,8 @@ struct RunSetup {
   /// Loads the plugins of run.plugins and of the scheme, hands them their sections, and refuses what nobody took.
   /// Kokkos must be up.
   void load_plugins();
+  /// Reads the text that the settings name; what is refused is told with the place of the setting.
+  std::unique_ptr<data::Dataset> make_dataset() const;
 };
 
 /// Reads the file and the overrides and refuses, before any device is touched, what the sections alone can tell. Keys

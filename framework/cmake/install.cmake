@@ -25,6 +25,8 @@ install(DIRECTORY framework/ DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kvant" FIL
   PATTERN "app" EXCLUDE PATTERN "cmake" EXCLUDE)
 install(FILES "${PROJECT_BINARY_DIR}/include/base/build.hpp" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/kvant/base")
 
+string(REGEX MATCH "^[0-9]+" KVANT_COMPILER "${CMAKE_CXX_COMPILER_VERSION}")
+string(PREPEND KVANT_COMPILER "${CMAKE_CXX_COMPILER_ID} ")
 configure_package_config_file(framework/cmake/KvantConfig.cmake.in "${PROJECT_BINARY_DIR}/KvantConfig.cmake"
   INSTALL_DESTINATION "${CMAKE_INSTALL_LIBDIR}/cmake/Kvant" PATH_VARS CMAKE_INSTALL_PREFIX)
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/KvantConfigVersion.cmake" COMPATIBILITY SameMinorVersion)

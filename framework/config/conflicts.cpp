@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/error.hpp"
+#include "config/locate.hpp"
 #include "config/settings.hpp"
 
 namespace kvant::config {
@@ -197,11 +198,12 @@ void check_schedule(const Settings& s, Conflicts& c) {
   c.when(s.metrics.eval_interval == 0, "[metrics] eval_interval = 0 means nothing: -1 evaluates at the end only");
 }
 
-void throw_all(const std::vector<std::string>& found) {
+void throw_all(const std::vector<std::string>& found, const Document* document) {
   if (found.empty()) return;
-  if (found.size() == 1) throw UsageError(found.front() + ".");
+  const auto with_place = [&](const std::string& sentence) { return document == nullptr ? sentence : located(*document, sentence); };
+  if (found.size() == 1) throw UsageError(with_place(found.front()) + ".");
   std::string text = fmt::format("{} settings cannot go together:", found.size());
-  for (const std::string& sentence : found) text += "\n  " + sentence;
+  for (const std::string& sentence : found) text += "\n  " + with_place(sentence);
   throw UsageError(text);
 }
 
@@ -226,12 +228,12 @@ std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks)
   return std::move(conflicts.found);
 }
 
-void check_model(const Settings& settings) { throw_all(find_model_conflicts(settings)); }
+void check_model(const Settings& settings, const Document* document) { throw_all(find_model_conflicts(settings), document); }
 
-void check(const Settings& settings, int ranks) {
+void check(const Settings& settings, const Document* document, int ranks) {
   std::vector<std::string> found = find_model_conflicts(settings);
   for (std::string& sentence : find_run_conflicts(settings, ranks)) found.push_back(std::move(sentence));
-  throw_all(found);
+  throw_all(found, document);
 }
 
 int64_t sequences_per_step(const DataSettings& data, int ranks) {

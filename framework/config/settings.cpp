@@ -19,7 +19,7 @@ RunSettings read_run(Document& document) {
       static_cast<int64_t>(s.seed), at_least(0)));
   s.deterministic =
       section.take({"deterministic",
-                    "the same bits whatever the number of threads and micro-batches; what cannot do that is refused"},
+                    "the same bits whatever the number of threads; the number of micro-batches moves the last bits of gradients"},
                    s.deterministic);
   s.plugins = section.take(
       {"plugins", "plugins to load beside those that other keys name: names, or absolute paths of files"}, s.plugins);
@@ -198,7 +198,7 @@ QuantSettings read_quant(Document& document) {
   s.quantize_mtp = section.take({"quantize_mtp", "the multi-token-prediction block too"}, s.quantize_mtp);
   s.quantize_logits_proj =
       section.take({"quantize_logits_proj", "the head's matmul too, for every head that runs"}, s.quantize_logits_proj);
-  const std::string grammar = "absmax[,f], minmax[,f], rms,f, fixed,m or fixed,lo,hi";
+  const std::string grammar = "absmax[,f], fixed,m or fixed,lo,hi, or a plugin's own";
   s.weight_quantization_calibration_method =
       section.take({"weight_quantization_calibration_method", "how a weight's scale is found: " + grammar},
                    s.weight_quantization_calibration_method);

@@ -28,7 +28,7 @@ enum class Remat {
 struct RunSettings {
   int64_t steps = 0;          ///< optimizer steps; a run needs at least 1 (0 = not given)
   uint64_t seed = 0;          ///< fixes initial weights, data order (unless data_shuffle_seed is given) and noise
-  bool deterministic = true;  ///< same bits whatever threads and micro-batches; a kernel that cannot is refused
+  bool deterministic = true;  ///< same bits whatever the threads; a kernel that cannot is refused
   std::vector<std::string> plugins;  ///< plugin names or absolute paths to load beside those that other keys name
 };
 
@@ -189,9 +189,10 @@ std::vector<std::string> find_model_conflicts(const Settings& settings);
 /// batch.
 std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks = 1);
 
-/// Throw one UsageError that holds all that was found: in the model; in the model and the run.
-void check_model(const Settings& settings);
-void check(const Settings& settings, int ranks = 1);
+/// Throw one UsageError that holds all that was found: in the model; in the model and the run. With the document that the
+/// settings were read from, each sentence begins with the file, line and column of the setting that it names first.
+void check_model(const Settings& settings, const Document* document = nullptr);
+void check(const Settings& settings, const Document* document = nullptr, int ranks = 1);
 
 /// Sequences of one optimizer step, from global_batch_size or per_device_batch_size · ranks ·
 /// gradient_accumulation_steps.

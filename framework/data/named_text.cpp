@@ -55,7 +55,7 @@ fs::path find_gcide(std::string& reason) {
 
 std::vector<fs::path> named_text_files(std::string_view name) {
   if (name != "gcide")
-    refuse("There is no text named \"{}\"; \"gcide\" is known, and dataset_path takes files and folders.", name);
+    refuse("dataset_name is \"{}\", which is no text known here; \"gcide\" is, and dataset_path takes files and folders.", name);
   std::string reason;
   if (const fs::path file = find_gcide(reason); !file.empty()) return {file};
   const std::string root = environment("KVANT_ROOT");

@@ -51,7 +51,11 @@ StepReport Engine::step(std::span<const data::Batch> micro_batches, int64_t step
   StepReport report;
   const Weights weights = count_targets(micro_batches);
   if (weights.lm == 0) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
     report.skipped = true;
+    report.losses.total = report.losses.lm = report.losses.mtp = report.losses.moe_lb = report.losses.z = report.losses.max_logit = none;
+    report.raw_grad_norm = report.grad_norm = report.param_norm = none;
+    for (const Model::ExpertLoad& load : model_->expert_loads()) report.expert_tokens.emplace_back(static_cast<std::size_t>(load.counts.numel()), 0);
     return report;
   }
   backward_all(micro_batches, weights, step, nullptr);
@@ -79,6 +83,12 @@ StepReport Engine::step(std::span<const data::Batch> micro_batches, int64_t step
   sum_squares(exec_, params.values(), slot(3), step_arena_);
   download(exec_, norms_, norms);
   report.param_norm = std::sqrt(static_cast<double>(norms[3]));
+  if (!std::isfinite(norms[3])) {
+    const std::string bad = first_bad_parameter();
+    throw Error(fmt::format("Step {}: the update with learning rate {} has left parameters that are not finite. First: {}.", step, learning_rate,
+                            bad.empty() ? "the sum of squares of the parameters, which overflows" : bad),
+                ExitCode::numerics);
+  }
   step_arena_.reset();
   return report;
 }
@@ -105,6 +115,16 @@ Losses Engine::evaluate(const data::Batch& batch) {
   }
   const Losses losses = read_losses(one, weights);
   step_arena_.reset();
+  if (!std::isfinite(losses.total)) {
+    std::string first = first_bad_parameter();
+    if (first.empty()) {
+      const Tap look = first_bad_tensor(first);
+      StepContext again = context(0, 0, Phase::eval, &look);
+      const ArenaScope scope(step_arena_);
+      model_->evaluate(again, upload_batch(again, batch), sums_of(0));
+    }
+    throw Error(fmt::format("The loss of an evaluation is not finite. First: {}.", first.empty() ? "the loss itself" : first), ExitCode::numerics);
+  }
   return losses;
 }
 
@@ -215,31 +235,39 @@ Losses Engine::read_losses(std::span<const data::Batch> micro_batches, const Wei
   return l;
 }
 
+int32_t Engine::nonfinite_in(const TensorView& tensor) {
+  if (bad_count_.shape.rank == 0) bad_count_ = report_arena_.allocate(DType::i32, {1});
+  int32_t n = 0;
+  fill(exec_, bad_count_, 0.0f);
+  count_nonfinite(exec_, tensor, bad_count_);
+  download(exec_, bad_count_, &n);
+  return n;
+}
+
+std::string Engine::first_bad_parameter() {
+  for (const nn::Param* p : model_->params().all())
+    if (const int32_t n = nonfinite_in(p->value); n > 0) return fmt::format("the parameter {} ({} of {} values)", p->path, n, p->shape.numel());
+  return {};
+}
+
+Tap Engine::first_bad_tensor(std::string& first) {
+  return [this, &first](const std::string& name, const TensorView& tensor) {
+    if (!first.empty()) return;
+    if (const int32_t n = nonfinite_in(tensor); n > 0) first = fmt::format("{} ({} of {} values)", name, n, tensor.numel());
+  };
+}
+
 void Engine::name_first_nonfinite(std::span<const data::Batch> micro_batches, const Weights& weights, int64_t step) {
   // The step is run once more, looking at every tensor: parameters have not changed, so it is the same step.
-  std::string first;
-  const TensorView count = report_arena_.allocate(DType::i32, {1});
-  const auto bad = [&](const TensorView& t) {
-    int32_t n = 0;
-    fill(exec_, count, 0.0f);
-    count_nonfinite(exec_, t, count);
-    download(exec_, count, &n);
-    return n;
-  };
-  const Tap look = [&](const std::string& name, const TensorView& tensor) {
-    if (!first.empty()) return;
-    if (const int32_t n = bad(tensor); n > 0) first = fmt::format("{} ({} of {} values)", name, n, tensor.numel());
-  };
-  for (const nn::Param* p : model_->params().all())
-    if (first.empty())
-      if (const int32_t n = bad(p->value); n > 0) first = fmt::format("the parameter {} ({} of {} values)", p->path, n, p->shape.numel());
+  std::string first = first_bad_parameter();
+  const Tap look = first_bad_tensor(first);
   clear_gradients();
   if (first.empty()) backward_all(micro_batches, weights, step, &look);
   // Backward runs from the end of the model to its beginning: the last parameter in the order of the forward pass comes first.
   const auto& all = model_->params().all();
   for (std::size_t i = all.size(); first.empty() && i-- > 0;)
     if (all[i]->trained)
-      if (const int32_t n = bad(all[i]->gradient); n > 0) first = fmt::format("the gradient of {} ({} of {} values)", all[i]->path, n, all[i]->shape.numel());
+      if (const int32_t n = nonfinite_in(all[i]->gradient); n > 0) first = fmt::format("the gradient of {} ({} of {} values)", all[i]->path, n, all[i]->shape.numel());
   if (first.empty()) first = "the sum of squares of the gradients, which overflows";
   throw Error(fmt::format("Step {}: the loss or the gradients are not finite. First: {}. The parameters are those before this step.", step, first),
               ExitCode::numerics);

@@ -29,7 +29,7 @@ struct Losses {
 struct StepReport {
   Losses losses;
   double raw_grad_norm = 0, grad_norm = 0, param_norm = 0;
-  bool skipped = false;  ///< no valid target in the whole step: nothing was changed
+  bool skipped = false;  ///< no valid target in the whole step: nothing was changed, losses and norms are NaN, counts 0
   /// Tokens of each expert, layer by layer as in Model::expert_loads().
   std::vector<std::vector<int32_t>> expert_tokens;
 };
@@ -45,11 +45,11 @@ class Engine {
   void allocate();
 
   /// Forward and backward of all micro-batches, then the update. Stops with an Error (ExitCode::numerics) that names the first
-  /// tensor which is not finite; the parameters are then those before the step.
+  /// tensor which is not finite; the parameters are then those before the step, unless the update itself overflowed.
   StepReport step(std::span<const data::Batch> micro_batches, int64_t step, double learning_rate);
   /// Forward and backward alone; gradients stay in the parameters. For verification.
   Losses differentiate(std::span<const data::Batch> micro_batches, const Tap* tap);
-  /// Forward alone, no gradient, no counts.
+  /// Forward alone, no gradient, no counts. Stops like step() where the loss is not finite.
   Losses evaluate(const data::Batch& batch);
   void clear_gradients();
   /// What follows an update: the selection bias moves by the counts, which are cleared.
@@ -70,6 +70,12 @@ class Engine {
   Weights count_targets(std::span<const data::Batch> micro_batches);
   void backward_all(std::span<const data::Batch> micro_batches, const Weights& weights, int64_t step, const Tap* tap);
   Losses read_losses(std::span<const data::Batch> micro_batches, const Weights& weights);
+  /// Values of the tensor that are not finite.
+  int32_t nonfinite_in(const TensorView& tensor);
+  /// "the parameter PATH (n of m values)", or "" if all are finite.
+  std::string first_bad_parameter();
+  /// Notes the first tensor that it is shown and that is not finite.
+  Tap first_bad_tensor(std::string& first);
   [[noreturn]] void name_first_nonfinite(std::span<const data::Batch> micro_batches, const Weights& weights, int64_t step);
   void prepare_sums(std::size_t micro_batches);
   LossSums sums_of(std::size_t micro_batch) const;
@@ -86,6 +92,7 @@ class Engine {
   std::vector<int32_t> host_counts_;
   TensorView values_, counts_;  ///< sums of all micro-batches [M, slots]
   TensorView norms_;            ///< f32 [4]: Σ gradient², norm, factor, Σ parameter²
+  TensorView bad_count_;        ///< i32 [1]
 };
 
 }  // namespace kvant::train

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdlib>
 #include <optional>
 #include <unordered_map>
 
@@ -19,8 +20,7 @@ namespace {
 /// Columns that come after those of the first row: no evaluation has been made when the header is written.
 constexpr const char* evaluation_names[] = {"eval/avg_loss",      "eval/avg_perplexity",
                                             "eval/total_weights", "eval/avg_moe_lb_loss",
-                                            "eval/avg_mtp_loss",  "eval/avg_mtp_acceptance_rate_percent",
-                                            "eval/avg_z_loss"};
+                                            "eval/avg_mtp_loss",  "eval/avg_z_loss"};
 
 std::optional<double> find(const Row& row, std::string_view name) {
   const auto found = std::find_if(row.begin(), row.end(), [&](const auto& field) { return field.first == name; });
@@ -96,6 +96,9 @@ void append(std::string& line, const char* label, std::optional<double> value, i
                                 : fmt::format(", {}: {}", label, *value);
 }
 
+/// A terminal that moves no cursor gets plain lines.
+bool is_dumb(const char* term) { return term == nullptr || std::string_view(term) == "dumb" || *term == '\0'; }
+
 }  // namespace
 
 std::string step_line(int64_t step, const Row& row) {
@@ -154,7 +157,7 @@ MetricsWriter::MetricsWriter(const RunFolder& folder, int64_t steps, int64_t log
 }
 
 MetricsWriter::MetricsWriter(const RunFolder& folder, int64_t steps, int64_t log_period)
-    : MetricsWriter(folder, steps, log_period, stdout, ::isatty(STDOUT_FILENO) == 1) {}
+    : MetricsWriter(folder, steps, log_period, stdout, ::isatty(STDOUT_FILENO) == 1 && !is_dumb(std::getenv("TERM"))) {}
 
 MetricsWriter::~MetricsWriter() { inside_->console.finish(); }
 

@@ -11,7 +11,8 @@ namespace kvant::train {
 
 /// float32, every parameter of the model.
 void save_parameters(const std::string& file, Model& model, const Exec& exec);
-/// Every parameter must be there with its number of elements and no other tensor may be: refused otherwise, naming it.
+/// Every parameter must be there in its shape (neighbouring axes may be merged or split) and no other tensor may be: refused
+/// otherwise, naming it; a file of another format too.
 void load_parameters(const std::string& file, Model& model, const Exec& exec);
 
 }  // namespace kvant::train

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// Any of these makes a folder one that holds a run.
-constexpr std::string_view run_files[] = {"config.toml", "metrics.jsonl", "metrics.csv", "parameters.safetensors"};
+constexpr std::string_view run_files[] = {"config.toml", "metrics.jsonl", "metrics.csv", "parameters.safetensors", "run.log", "sites.txt"};
 
 void check_space(const fs::path& folder, uint64_t bytes_needed) {
   fs::path existing = fs::absolute(folder);

@@ -13,10 +13,8 @@ class RunFolder {
   /// `given` empty: a new folder <parent>/0001, 0002, …: one more than the largest number there; two runs that start at
   /// once get two. Otherwise the folder `given`, made with its parents where it is missing. One process of a run calls
   /// this.
-  /// Refuses a given folder that holds a run (config.toml, metrics.jsonl, metrics.csv or parameters.safetensors) or is
-  /// a file, one that cannot be made, and a file system with less than `bytes_needed` bytes free.
-  static RunFolder create(const std::string& given, const std::filesystem::path& parent = "runs",
-                          uint64_t bytes_needed = uint64_t{16} << 20);
+  /// Refuses a given folder that holds a run (a file of a name that a run writes) or is a file, one that cannot be made, and a file system with less than `bytes_needed` bytes free.
+  static RunFolder create(const std::string& given, const std::filesystem::path& parent, uint64_t bytes_needed);
 
   const std::filesystem::path& path() const { return path_; }
 

@@ -1,5 +1,6 @@
 #include "train/runtime.hpp"
 
+#include "base/error.hpp"
 #include "base/kokkos.hpp"
 #include "base/log.hpp"
 #include "comm/strategy.hpp"
@@ -8,13 +9,28 @@
 #include "plugin/loader.hpp"
 
 #include <csignal>
+#include <cstdlib>
 #include <unistd.h>
 
 namespace kvant::train {
 namespace {
 
+constexpr int most_threads = 512;  // of Kokkos' OpenMP; beyond, it writes past its table
+
+/// OMP_NUM_THREADS is "4" or a list for nested regions, "4,2"; OpenMP takes anything else for silence.
+void check_thread_variable() {
+  const char* text = std::getenv("OMP_NUM_THREADS");
+  if (text == nullptr || *text == '\0') return;
+  char* end = nullptr;
+  const long first = std::strtol(text, &end, 10);
+  if (end == text || (*end != '\0' && *end != ',') || first < 1 || first > most_threads)
+    refuse("The environment variable OMP_NUM_THREADS is \"{}\"; a number of threads from 1 to {} is expected.", text, most_threads);
+}
+
 struct KokkosSession {
   explicit KokkosSession(int threads) {
+    check_thread_variable();
+    if (threads > most_threads) refuse("{} threads were asked for; 1 to {} are possible.", threads, most_threads);
     Kokkos::InitializationSettings settings;
     if (threads > 0) settings.set_num_threads(threads);
     settings.set_disable_warnings(true);  // its advice on thread binding is for whole nodes, and would be on every run's first line
@@ -26,6 +42,9 @@ struct KokkosSession {
 struct PluginSession {
   ~PluginSession() { plugin::shut_down(); }
 };
+
+/// The last one: a terminal that was closed. A library below MPI would otherwise take it for its own messages.
+constexpr int stopping_signals[] = {SIGINT, SIGTERM, SIGHUP};
 
 volatile std::sig_atomic_t stop_signal = 0;
 
@@ -67,13 +86,11 @@ StopSignal::StopSignal() {
   stop_signal = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
+  for (const int number : stopping_signals) sigaction(number, &action, nullptr);
 }
 
 StopSignal::~StopSignal() {
-  signal(SIGINT, SIG_DFL);
-  signal(SIGTERM, SIG_DFL);
+  for (const int number : stopping_signals) signal(number, SIG_DFL);
 }
 
 int StopSignal::received() { return stop_signal; }

@@ -34,7 +34,8 @@ class Runtime {
   std::unique_ptr<Inside> inside_;
 };
 
-/// While it lives, SIGINT and SIGTERM set a flag instead of ending the process; a second one ends it at once.
+/// While it lives, SIGINT, SIGTERM and SIGHUP set a flag instead of ending the process; a second one ends it at once. To be made
+/// after the Runtime, since MPI may install handlers of its own.
 class StopSignal {
  public:
   StopSignal();

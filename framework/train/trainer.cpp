@@ -1,5 +1,6 @@
 #include "train/trainer.hpp"
 
+#include "base/error.hpp"
 #include "base/log.hpp"
 #include "optim/schedule.hpp"
 #include "train/flops.hpp"
@@ -74,6 +75,7 @@ Row evaluate(const config::Settings& settings, const data::Dataset& dataset, Eng
   double xent = 0, weights = 0, z = 0, balance = 0;
   std::vector<double> mtp(static_cast<std::size_t>(settings.model.mtp_num_layers), 0.0), mtp_weights(mtp.size(), 0.0);
   for (int64_t i = 0; i < batches; ++i) {
+    if (StopSignal::received() != 0) return {};
     dataset.fill_eval(i * rows, rows, batch);
     if (batch.valid_targets == 0) continue;
     const Losses l = engine.evaluate(batch);
@@ -92,7 +94,6 @@ Row evaluate(const config::Settings& settings, const data::Dataset& dataset, Eng
 }
 
 RunResult train(const config::Settings& settings, const data::Dataset& dataset, Engine& engine, Runtime& runtime, MetricsWriter& metrics) {
-  const StopSignal signals;
   RunResult result{0, std::numeric_limits<double>::quiet_NaN(), 0, 0};
   const int64_t steps = settings.run.steps, interval = settings.metrics.eval_interval;
   const auto sequences = static_cast<double>(config::sequences_per_step(settings.data));
@@ -100,21 +101,19 @@ RunResult train(const config::Settings& settings, const data::Dataset& dataset, 
   const double at_peak = seconds_at_peak(engine.model().sites(), tokens, runtime.threads());
   BatchSource source(settings, dataset);
   std::vector<double> speeds;
+  int64_t trained = 0;
 
   for (int64_t step = 0; step < steps && StopSignal::received() == 0; ++step) {
     const Clock::time_point begin = Clock::now();
     const double learning_rate = optim::learning_rate(settings.optimizer, steps, step);
     const StepReport report = engine.step(source.next(), step, learning_rate);
     ++result.steps;
-    if (report.skipped) {
-      log::warning("Step {} has no valid target: nothing was changed.", step);
-      continue;
-    }
+    if (report.skipped) log::warning("Step {} has no valid target: nothing was changed.", step);
     const double seconds = seconds_since(begin);
     Row row = row_of(report, engine, learning_rate);
     add_speed(row, settings, sequences, seconds, at_peak);
     metrics.step(step, row);
-    if (step > 0) speeds.push_back(tokens / seconds);
+    if (!report.skipped && trained++ > 0) speeds.push_back(tokens / seconds);
 
     const bool last = step + 1 == steps;
     if (!last && (interval <= 0 || (step + 1) % interval != 0)) continue;
@@ -129,6 +128,7 @@ RunResult train(const config::Settings& settings, const data::Dataset& dataset, 
     result.tokens_per_second = speeds[speeds.size() / 2];
   }
   metrics.flush();
+  if (trained == 0 && result.stopped_by == 0) fail("None of the {} steps had a valid target: nothing was trained.", result.steps);
   return result;
 }
 

@@ -16,10 +16,11 @@ struct RunResult {
   int stopped_by = 0;            ///< signal number, 0: ran to its end
 };
 
-/// The step loop. Metrics are flushed row by row, so whatever ends the run leaves them whole.
+/// The step loop. The caller holds a StopSignal: a signal ends the loop after its step, or an evaluation after its batch. Metrics are flushed row by row, so whatever ends the run leaves them whole.
 RunResult train(const config::Settings& settings, const data::Dataset& dataset, Engine& engine, Runtime& runtime, MetricsWriter& metrics);
 
-/// Mean over up to metrics.eval_steps batches of the held-out part, names of maxtext-semantics 4.4 (eval/…). Empty: nothing is held out.
+/// Mean over up to metrics.eval_steps batches of the held-out part, names of maxtext-semantics 4.4 (eval/…). Empty: nothing is held
+/// out, or a signal came in between.
 Row evaluate(const config::Settings& settings, const data::Dataset& dataset, Engine& engine);
 
 }  // namespace kvant::train

@@ -17,6 +17,14 @@ lines=$(sed -n '/^struct/,/^};/p' "$here/e3m4.cpp" | wc -l)
 ((lines <= 27)) || fail "the number format takes $lines lines"
 
 run 0 cmake --install "$KVANT_BUILD" --prefix "$prefix"
+
+# Another compiler is refused before anything is built, in a sentence that names the right one.
+mkdir other_compiler
+printf 'cmake_minimum_required(VERSION 3.25)\nproject(other NONE)\nset(CMAKE_CXX_COMPILER_ID GNU)\nset(CMAKE_CXX_COMPILER_VERSION 12.2.0)\nfind_package(Kvant REQUIRED)\n' >other_compiler/CMakeLists.txt
+run 1 cmake -S other_compiler -B other_compiler/build -DCMAKE_PREFIX_PATH="$prefix"
+output=$(tr -s ' \n' ' ' <<<"$output")
+shows "Kvant was built with" "this project uses GNU 12" "-DCMAKE_CXX_COMPILER="
+
 run 0 cmake -S "$here" -B plugin -G Ninja -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_COMPILER="$CXX"
 run 0 cmake --build plugin
 

@@ -17,7 +17,12 @@ printf 'Too short.' >short.txt
 expect 2 train "$quick" "${text[@]}" --set data.dataset_path=short.txt
 shows_once "has 10 tokens, fewer than the 257"
 expect 2 train "$quick" "${text[@]}" --set data.dataset_name=gciide
-shows_once "There is no text named \"gciide\""
+shows_once "--set data.dataset_name=gciide: dataset_name is \"gciide\", which is no text known here"
+
+# Settings that contradict one another are told with the place of the one named first.
+printf 'extends = "%s"\n[model]\nnum_experts = 8\nnum_experts_per_tok = 9\n' "$quick" >crowded.toml
+expect 2 train crowded.toml
+shows_once "crowded.toml:4:23: [model] num_experts_per_tok = 9 is more than num_experts = 8"
 printf 'no model' >tokenizer.model
 expect 2 train "$quick" "${text[@]}" --set data.dataset_path=short.txt --set data.tokenizer_type=sentencepiece --set data.tokenizer_path=tokenizer.model
 shows_once "is no SentencePiece model"
@@ -28,6 +33,12 @@ shows_once "There is no scheme 'int9_full'"
 shows "Plugins found: " "int8_full"
 
 [[ ! -e runs ]] || fail "refused input made a run folder"
+
+# Threads.
+for threads in 0 abc -3 513 100000; do
+  OMP_NUM_THREADS=$threads expect 2 explain "$quick"
+  shows_once "OMP_NUM_THREADS is \"$threads\"; a number of threads from 1 to 512 is expected."
+done
 
 # The run folder.
 touch file
@@ -44,9 +55,32 @@ fi
 
 # Losses that are not numbers stop the run with the step's number.
 for i in $(seq 1 400); do printf 'Entry %d. The quick brown fox jumps over the lazy dog, %d times in all.\n\n' "$i" "$((i * i))"; done >text.txt
-expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=20 --set optimizer.learning_rate=1e30 \
+expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=20 --set optimizer.learning_rate=1e15 \
   --set optimizer.gradient_clipping_threshold=0 --set optimizer.warmup_steps_fraction=0 --run-dir diverged
 [[ $err =~ [Ss]tep\ [0-9]+ ]] || fail "the step is not named: $err"
 [[ -s diverged/metrics.jsonl ]] || fail "the metrics of the steps before are gone"
+
+# So does an update that leaves no numbers, in the last step too, and an evaluation of weights that are none.
+expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set optimizer.learning_rate=1e39 \
+  --set optimizer.warmup_steps_fraction=0 --run-dir overflowed
+shows_once "Step 0: the update with learning rate 1e+39 has left parameters that are not finite. First: the parameter "
+[[ ! -e overflowed/parameters.safetensors ]] || fail "weights that are not finite were saved"
+
+# Weights of another shape, and files that hold no weights.
+expect 0 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set model.q_lora_rank=32 --run-dir narrow
+expect 2 eval "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --params narrow/parameters.safetensors
+shows_once "has the shape [64, 32], the model needs [64, 128]"
+sed 's/kvant-parameters/kvant-paramEters/' narrow/parameters.safetensors >strange.safetensors
+expect 2 eval "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --params strange.safetensors
+shows_once 'has the format "kvant-paramEters/1"; weights are read from files whose metadata names the format'
+
+# Output that goes nowhere: a sentence on stderr, and a run that has kept everything in its files.
+status=0
+"$KVANT_BIN" explain "$quick" --json >/dev/full 2>stderr.txt || status=$?
+[[ $status == 1 && $(<stderr.txt) == *"standard output could not be written: No space left on device"* ]] || fail "explain >/dev/full: exit code $status, $(<stderr.txt)"
+status=0
+"$KVANT_BIN" train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=3 --set metrics.log_period=1 --run-dir silent >/dev/full 2>stderr.txt || status=$?
+[[ $status == 1 && $(<stderr.txt) == *"standard output could not be written"* ]] || fail "train >/dev/full: exit code $status, $(<stderr.txt)"
+[[ -s silent/parameters.safetensors && $(wc -l <silent/metrics.jsonl) == 4 ]] || fail "a run without a console lost its files"
 
 finish

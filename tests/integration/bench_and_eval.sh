@@ -32,7 +32,7 @@ head -n 1 answers.txt | grep -q '"ready":true' || fail "bench step --serve is no
 sed -n 2p answers.txt | grep -qE '"seconds":\[[0-9.e-]+,[0-9.e-]+\]' || fail "bench step --serve does not answer with two times: $(sed -n 2p answers.txt)"
 status=0
 "$KVANT_BIN" bench step "$quick" "${small[@]}" --serve --warmup 1 >/dev/null 2>serve.err < <(printf 'walk 2\n') || status=$?
-[[ $status == 2 ]] && grep -q 'understands `run N` and `quit`, not "walk"' serve.err || fail "an unknown word of the protocol: exit code $status, $(tail -n 1 serve.err)"
+[[ $status == 2 ]] && grep -q 'it was told "walk 2"' serve.err || fail "an unknown word of the protocol: exit code $status, $(tail -n 1 serve.err)"
 
 # Initial parameters.
 printf 'no archive' >wrong.npz

@@ -37,8 +37,8 @@ mkdir -p taken && touch taken/slurm.out
 expect 0 train "${small[@]}" --set run.steps=1 --run-dir taken
 [[ -s taken/metrics.jsonl ]] || fail "a folder without a run was not used"
 
-# SIGTERM and SIGINT: a clean end with whole metrics and exit code 130.
-for signal in TERM INT; do
+# SIGTERM, SIGINT and SIGHUP: a clean end with whole metrics and exit code 130.
+for signal in TERM INT HUP; do
   "$KVANT_BIN" train "${small[@]}" --set run.steps=1000000 --run-dir "stopped_$signal" >"$signal.out" 2>&1 &
   process=$!
   for ((i = 0; i < 600; ++i)); do
@@ -51,5 +51,36 @@ for signal in TERM INT; do
   [[ $status == 130 ]] || { fail "SIG$signal: exit code $status, expected 130"; tail -n 5 "$signal.out"; }
   [[ $(tail -c 1 "stopped_$signal/metrics.jsonl") == "" && $(tail -n 1 "stopped_$signal/metrics.jsonl") == \{*\} ]] || fail "SIG$signal left a torn row"
 done
+
+# A signal in an evaluation ends it; the weights are saved.
+"$KVANT_BIN" train "${small[@]}" --set run.steps=3 --set metrics.eval_interval=1 --set metrics.eval_steps=-1 --set data.eval_fraction=0.5 \
+  --set data.dataset_path="$(printf '[%s"text.txt"]' "$(printf '"text.txt",%.0s' $(seq 200))")" --run-dir long_evaluation >evaluation.out 2>&1 &
+process=$!
+for ((i = 0; i < 600; ++i)); do
+  [[ ! -e long_evaluation/metrics.jsonl || $(wc -l <long_evaluation/metrics.jsonl) -lt 1 ]] || break
+  sleep 0.1
+done
+kill -TERM "$process"
+begin=$SECONDS status=0
+wait "$process" || status=$?
+[[ $status == 130 && -s long_evaluation/parameters.safetensors ]] || { fail "SIGTERM in an evaluation: exit code $status"; tail -n 5 evaluation.out; }
+((SECONDS - begin <= 5)) || fail "SIGTERM in an evaluation was answered after $((SECONDS - begin)) s"
+
+# Steps without a valid target (documents of one byte) have their rows, change nothing, and put off no evaluation.
+mkdir bytes
+for i in $(seq 1 40); do printf x >"bytes/$i.txt"; done
+for i in $(seq 1 8); do head -c 200 text.txt >"bytes/long_$i.txt"; done
+expect 0 train "${small[@]}" --set run.steps=8 --set data.dataset_path=bytes --set data.document_separator=file --set data.packing_type=concat_then_split \
+  --set data.max_segments_per_seq=1 --set data.global_batch_size=1 --set data.eval_fraction=0.4 --set metrics.eval_interval=2 --set metrics.eval_steps=-1 --run-dir sparse
+shows "has no valid target: nothing was changed"
+[[ $(losses sparse | wc -l) == 8 ]] || fail "of 8 steps, some without a target, $(losses sparse | wc -l) have a row"
+grep -q '"learning/loss":null' sparse/metrics.jsonl || fail "a step without a target has a loss"
+[[ $(grep -c '"eval/avg_loss"' sparse/metrics.jsonl) == 4 ]] || fail "evaluations were left out: $(grep -c eval/avg_loss sparse/metrics.jsonl) of 4"
+
+# A run folder whose run.log or sites.txt is somebody's is left alone.
+mkdir -p somebody && echo precious >somebody/run.log
+expect 2 train "${small[@]}" --set run.steps=1 --run-dir somebody
+shows_once "holds a run already (run.log)"
+[[ $(<somebody/run.log) == precious && $(ls somebody) == run.log ]] || fail "a refused run wrote into somebody's folder"
 
 finish

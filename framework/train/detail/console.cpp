@@ -40,13 +40,16 @@ std::string bar(int64_t done, int64_t steps, double elapsed, const std::string& 
 
 Console::Console(std::FILE* file, bool terminal, int64_t steps) : file_(file), terminal_(terminal), steps_(steps) {}
 
+// A console that is gone (a closed pipe, a full disk) does not end a run: the program says so at its end.
+void Console::put(const std::string& text) { (void)std::fwrite(text.data(), 1, text.size(), file_); }
+
 void Console::draw() {
   // The cursor goes back to the first column, so that a line of the log covers the bar instead of following it.
-  fmt::print(file_, "\r\033[K{}\r", bar_);
+  put("\r\033[K" + bar_ + "\r");
 }
 
 void Console::line(const std::string& text) {
-  fmt::print(file_, "{}{}\n", bar_.empty() ? "" : "\r\033[K", text);
+  put((bar_.empty() ? "" : "\r\033[K") + text + "\n");
   if (!bar_.empty()) draw();
   std::fflush(file_);
 }
@@ -62,7 +65,7 @@ void Console::progress(int64_t done, const std::string& note) {
 }
 
 void Console::finish() {
-  if (!bar_.empty()) fmt::print(file_, "\r\033[K");
+  if (!bar_.empty()) put("\r\033[K");
   bar_.clear();
   std::fflush(file_);
 }

@@ -25,6 +25,7 @@ class Console {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void put(const std::string& text);
   void draw();
 
   std::FILE* file_;

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <cerrno>
 #include <cstring>
@@ -18,10 +19,17 @@ FileWriter::FileWriter(const std::filesystem::path& path, bool must_be_new)
 FileWriter::~FileWriter() { ::close(descriptor_); }
 
 void FileWriter::write(std::string_view text) {
+  struct stat before{};
+  const bool cuttable = ::fstat(descriptor_, &before) == 0 && S_ISREG(before.st_mode);
   while (!text.empty()) {
     const ssize_t done = ::write(descriptor_, text.data(), text.size());
     if (done < 0 && errno == EINTR) continue;
-    if (done < 0) fail("The file '{}' cannot be written: {}.", path_.string(), std::strerror(errno));
+    if (done < 0) {
+      const std::string reason = std::strerror(errno);
+      // Rows are whole or not there: what was written of this one is taken back. Where that fails too, `reason` says enough.
+      if (cuttable) (void)!::ftruncate(descriptor_, before.st_size);
+      fail("The file '{}' cannot be written: {}.", path_.string(), reason);
+    }
     text.remove_prefix(static_cast<size_t>(done));
   }
 }

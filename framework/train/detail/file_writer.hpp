@@ -15,7 +15,8 @@ class FileWriter {
   FileWriter(const FileWriter&) = delete;
   FileWriter& operator=(const FileWriter&) = delete;
 
-  /// Hands all of `text` to the system before it returns: a run that is killed afterwards has lost nothing of it.
+  /// Hands all of `text` to the system before it returns: a run that is killed afterwards has lost nothing of it. Where
+  /// it cannot (no space), a regular file ends with the text before.
   void write(std::string_view text);
   const std::filesystem::path& path() const { return path_; }
 

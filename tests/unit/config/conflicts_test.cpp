@@ -60,7 +60,7 @@ TEST_CASE("settings that go together are let through") {
   CHECK(find_model_conflicts(s).empty());
   CHECK(find_run_conflicts(s).empty());
   CHECK_NOTHROW(check(s));
-  CHECK_NOTHROW(check(s, 8));
+  CHECK_NOTHROW(check(s, nullptr, 8));
 }
 
 TEST_CASE("layers and experts that do not fit are named with both numbers") {

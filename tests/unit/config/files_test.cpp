@@ -72,7 +72,7 @@ TEST_CASE("the quick start stands alone and can be split over eight ranks") {
   CHECK(s.quant.quantization == "int8_full");
   CHECK(s.quant.quantize_mtp);
   CHECK(s.quant.quantize_logits_proj);
-  CHECK_NOTHROW(check(s, 8));
+  CHECK_NOTHROW(check(s, nullptr, 8));
 
   Document document = Document::read(file.string());
   read_settings(document);

@@ -65,7 +65,7 @@ TEST_CASE("the console line has its fields in order and ends with sol") {
 
 TEST_CASE("jsonl: one flat object a row whose numbers read back exactly") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   const Row row = {{"learning/loss", 0.1},
                    {"a/third", 1.0 / 3.0},
@@ -92,7 +92,7 @@ TEST_CASE("jsonl: one flat object a row whose numbers read back exactly") {
 
 TEST_CASE("csv: one header, fixed by the first row, and every number exactly") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   MetricsWriter metrics(run, 10, 5, console.get(), false);
   metrics.step(0, {{"learning/loss", 0.1}, {"moe/tokens/1/0", 12}, {"moe/tokens/1/1", 20}});
@@ -113,7 +113,7 @@ TEST_CASE("csv: one header, fixed by the first row, and every number exactly") {
 
 TEST_CASE("NaN and infinities: null in JSON, spelt out in CSV") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   MetricsWriter metrics(run, 1, 1, console.get(), false);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -126,7 +126,7 @@ TEST_CASE("NaN and infinities: null in JSON, spelt out in CSV") {
 
 TEST_CASE("a row that does not fit the header is an error, and neither file gets it") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   MetricsWriter metrics(run, 10, 5, console.get(), false);
   metrics.step(3, {{"learning/loss", 1}});
@@ -137,11 +137,11 @@ TEST_CASE("a row that does not fit the header is an error, and neither file gets
                        MessageMatches(ContainsSubstring("occurs twice in the row of step 4")));
   CHECK(lines_of(TemporaryFolder::read(run.path() / "metrics.jsonl")).size() == 1);
   CHECK(lines_of(TemporaryFolder::read(run.path() / "metrics.csv")).size() == 2);
-  const RunFolder other = RunFolder::create((folder / "other").string());
+  const RunFolder other = RunFolder::create((folder / "other").string(), "runs", 0);
   MetricsWriter twice(other, 10, 5, console.get(), false);
   CHECK_THROWS_MATCHES(twice.step(0, {{"x", 1}, {"x", 2}}), kvant::Error,
                        MessageMatches(ContainsSubstring("'x' occurs twice")));
-  const RunFolder third = RunFolder::create((folder / "third").string());
+  const RunFolder third = RunFolder::create((folder / "third").string(), "runs", 0);
   MetricsWriter comma(third, 10, 5, console.get(), false);
   CHECK_THROWS_MATCHES(comma.step(0, {{"a,b", 1}}), kvant::Error,
                        MessageMatches(ContainsSubstring("'a,b' cannot be the name of a column")));
@@ -149,7 +149,7 @@ TEST_CASE("a row that does not fit the header is an error, and neither file gets
 
 TEST_CASE("without a terminal a long run is lines at an interval, without control characters") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   {
     MetricsWriter metrics(run, 1000, 10, console.get(), false);
@@ -170,7 +170,7 @@ TEST_CASE("without a terminal a long run is lines at an interval, without contro
 
 TEST_CASE("on a terminal there is a bar, and it is gone at the end") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   {
     MetricsWriter metrics(run, 2, 10, console.get(), true);
@@ -185,7 +185,7 @@ TEST_CASE("on a terminal there is a bar, and it is gone at the end") {
 
 TEST_CASE("metrics are not written over, and an interval of no steps is refused") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   CapturedStream console;
   CHECK_THROWS_MATCHES(MetricsWriter(run, 10, 0, console.get(), false), kvant::Error,
                        MessageMatches(ContainsSubstring("log_period is 0")));

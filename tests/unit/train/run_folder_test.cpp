@@ -16,30 +16,30 @@ using kvant::train::RunFolder;
 TEST_CASE("new folders are numbered after the largest number there is") {
   const TemporaryFolder folder;
   const auto runs = folder / "deep/runs";
-  CHECK(RunFolder::create("", runs).path() == runs / "0001");
-  CHECK(RunFolder::create("", runs).path() == runs / "0002");
+  CHECK(RunFolder::create("", runs, 0).path() == runs / "0001");
+  CHECK(RunFolder::create("", runs, 0).path() == runs / "0002");
   std::filesystem::create_directories(runs / "0041");
   std::filesystem::create_directories(runs / "0050-notes");  // no number
-  CHECK(RunFolder::create("", runs).path() == runs / "0042");
+  CHECK(RunFolder::create("", runs, 0).path() == runs / "0042");
   std::filesystem::create_directories(runs / "12345");
-  CHECK(RunFolder::create("", runs).path() == runs / "12346");
+  CHECK(RunFolder::create("", runs, 0).path() == runs / "12346");
   folder.write("deep/runs/12347", "a file in the way");
-  CHECK(RunFolder::create("", runs).path() == runs / "12348");
+  CHECK(RunFolder::create("", runs, 0).path() == runs / "12348");
 }
 
 TEST_CASE("a given folder is made, or used where it holds no run") {
   const TemporaryFolder folder;
   const std::string given = (folder / "a/b").string();
-  CHECK(RunFolder::create(given).path() == given);
+  CHECK(RunFolder::create(given, "runs", 0).path() == given);
   folder.write("a/b/notes.txt", "mine");
-  CHECK(RunFolder::create(given).path() == given);
+  CHECK(RunFolder::create(given, "runs", 0).path() == given);
 }
 
 TEST_CASE("a given folder that holds a run is refused, and nothing in it changes") {
   const TemporaryFolder folder;
   const std::string name = GENERATE("config.toml", "metrics.jsonl", "metrics.csv", "parameters.safetensors");
   const std::string file = folder.write("run/" + name, "kept"), given = (folder / "run").string();
-  CHECK_THROWS_MATCHES(RunFolder::create(given), UsageError,
+  CHECK_THROWS_MATCHES(RunFolder::create(given, "runs", 0), UsageError,
                        MessageMatches(ContainsSubstring(given) && ContainsSubstring("holds a run already (" + name)));
   CHECK(TemporaryFolder::read(file) == "kept");
 }
@@ -47,11 +47,11 @@ TEST_CASE("a given folder that holds a run is refused, and nothing in it changes
 TEST_CASE("folders that cannot be made are refused with the reason") {
   const TemporaryFolder folder;
   const std::string file = folder.write("file", "x");
-  CHECK_THROWS_MATCHES(RunFolder::create(file), UsageError, MessageMatches(ContainsSubstring("is a file")));
-  CHECK_THROWS_MATCHES(RunFolder::create(file + "/below"), UsageError,
+  CHECK_THROWS_MATCHES(RunFolder::create(file, "runs", 0), UsageError, MessageMatches(ContainsSubstring("is a file")));
+  CHECK_THROWS_MATCHES(RunFolder::create(file + "/below", "runs", 0), UsageError,
                        MessageMatches(ContainsSubstring("cannot be made")));
-  CHECK_THROWS_MATCHES(RunFolder::create("", file), UsageError, MessageMatches(ContainsSubstring("cannot")));
-  CHECK_THROWS_AS(RunFolder::create("/proc/kvant-run"), UsageError);
+  CHECK_THROWS_MATCHES(RunFolder::create("", file, 0), UsageError, MessageMatches(ContainsSubstring("cannot")));
+  CHECK_THROWS_AS(RunFolder::create("/proc/kvant-run", "runs", 0), UsageError);
 }
 
 TEST_CASE("without disk space nothing is made") {
@@ -68,7 +68,7 @@ TEST_CASE("without disk space nothing is made") {
 
 TEST_CASE("a file is written into the folder once") {
   const TemporaryFolder folder;
-  const RunFolder run = RunFolder::create((folder / "run").string());
+  const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
   run.write("config.toml", "[run]\n");
   CHECK(TemporaryFolder::read(run.path() / "config.toml") == "[run]\n");
   CHECK_THROWS_MATCHES(run.write("config.toml", "other"), kvant::Error,
