@@ -1,6 +1,8 @@
 #include "app/run_setup.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
+#include "config/idle.hpp"
 #include "config/locate.hpp"
 #include "plugin/loader.hpp"
 
@@ -12,6 +14,7 @@ RunSetup read(const ConfigArguments& arguments) {
   config::Document document = config::Document::read(arguments.file, arguments.overrides);
   const config::Settings settings = config::read_settings(document);
   document.finish_outside("quant.plugins");
+  for (const std::string& sentence : config::find_idle(settings, document)) log::warning("{}", sentence);
   return {std::move(document), settings};
 }
 
