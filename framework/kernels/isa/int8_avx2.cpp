@@ -195,6 +195,10 @@ void multiply(const Int8Tile& t) {
 
 namespace kvant::isa {
 
-extern const Int8Leaf int8_avx2 = {{panel_rows, 2, panel_columns, panel_columns, 2}, pack_rows, pack_columns, multiply};
+const Int8Leaf& int8_avx2() {
+  static constexpr Int8Leaf leaf = {
+      {panel_rows, 2, panel_columns, panel_columns, 2}, pack_rows, pack_columns, multiply};
+  return leaf;
+}
 
 }  // namespace kvant::isa

@@ -32,7 +32,12 @@ struct Vnni512 {
 
 namespace kvant::isa {
 
-extern const Int8Leaf int8_avx512vnni = {{vnni_rows, 1, Vnni512::vectors * Vnni512::width, Vnni512::width, 4},
-                                         vnni_pack_rows, vnni_pack_columns<Vnni512>, vnni_multiply<Vnni512>};
+const Int8Leaf& int8_avx512vnni() {
+  static constexpr Int8Leaf leaf = {{vnni_rows, 1, Vnni512::vectors * Vnni512::width, Vnni512::width, 4},
+                                    vnni_pack_rows,
+                                    vnni_pack_columns<Vnni512>,
+                                    vnni_multiply<Vnni512>};
+  return leaf;
+}
 
 }  // namespace kvant::isa

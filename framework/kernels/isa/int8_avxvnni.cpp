@@ -20,7 +20,12 @@ struct Vnni256 : StoreAvx2 {
 
 namespace kvant::isa {
 
-extern const Int8Leaf int8_avxvnni = {{vnni_rows, 1, Vnni256::vectors * Vnni256::width, Vnni256::width, 4},
-                                      vnni_pack_rows, vnni_pack_columns<Vnni256>, vnni_multiply<Vnni256>};
+const Int8Leaf& int8_avxvnni() {
+  static constexpr Int8Leaf leaf = {{vnni_rows, 1, Vnni256::vectors * Vnni256::width, Vnni256::width, 4},
+                                    vnni_pack_rows,
+                                    vnni_pack_columns<Vnni256>,
+                                    vnni_multiply<Vnni256>};
+  return leaf;
+}
 
 }  // namespace kvant::isa

@@ -47,6 +47,10 @@ void multiply(const Int8Tile& t) {
 
 }  // namespace
 
-extern const Int8Leaf int8_portable = {{panel_rows, 1, panel_columns, panel_columns, 1}, pack_rows, pack_columns, multiply};
+const Int8Leaf& int8_portable() {
+  static constexpr Int8Leaf leaf = {
+      {panel_rows, 1, panel_columns, panel_columns, 1}, pack_rows, pack_columns, multiply};
+  return leaf;
+}
 
 }  // namespace kvant::isa

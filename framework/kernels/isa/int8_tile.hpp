@@ -59,6 +59,10 @@ struct Int8Leaf {
 
 const Int8Leaf& int8_leaf(Isa isa);
 
-extern const Int8Leaf int8_portable, int8_avx2, int8_avxvnni, int8_avx512vnni;
+// Functions: a HIP compiler copies a constant at namespace scope to the device, where these functions are missing.
+const Int8Leaf& int8_portable();
+const Int8Leaf& int8_avx2();
+const Int8Leaf& int8_avxvnni();
+const Int8Leaf& int8_avx512vnni();
 
 }  // namespace kvant::isa

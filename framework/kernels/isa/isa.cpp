@@ -105,15 +105,15 @@ isa::FloatTileLeaf isa::float_tile_leaf(Isa isa) {
 const isa::Int8Leaf& isa::int8_leaf(Isa isa) {
 #if defined(__x86_64__)
   switch (isa) {
-    case Isa::avx512vnni: return isa::int8_avx512vnni;
-    case Isa::avxvnni: return isa::int8_avxvnni;
+    case Isa::avx512vnni: return isa::int8_avx512vnni();
+    case Isa::avxvnni: return isa::int8_avxvnni();
     case Isa::avx512:  // without VNNI its one gain is wider registers
-    case Isa::avx2: return isa::int8_avx2;
+    case Isa::avx2: return isa::int8_avx2();
     case Isa::portable: break;
   }
 #endif
   require(isa == Isa::portable, "There is no int8 kernel for the instruction set {} on this architecture.", name_of(isa));
-  return isa::int8_portable;
+  return isa::int8_portable();
 }
 
 SgemmLeaf sgemm_leaf() { return sgemm_leaf(chosen_isa()); }

@@ -24,7 +24,7 @@ int64_t int8_peak_portable(int64_t rounds) {
   const float one = 1.0f;
   float c[m * n];
   for (int64_t r = 0; r < rounds; ++r) {
-    int8_portable.multiply({m, n, k, a, b, sums, &one, 0, &one, 0, c, n, false});
+    int8_portable().multiply({m, n, k, a, b, sums, &one, 0, &one, 0, c, n, false});
     asm volatile("" : : "g"(&c) : "memory");
   }
   return int64_t{2} * m * n * k;
