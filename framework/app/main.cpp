@@ -45,6 +45,22 @@ std::string unknown_command(const CLI::App& app, const Context& context) {
   return "there is no command '" + word + "'; " + advice;
 }
 
+/// CLI11's words for what is wrong, in ours where its are about the inside of the program.
+std::string sentence_of(const CLI::ParseError& error, const CLI::App& app, const Context& context) {
+  std::string text = error.what();
+  const CLI::App* at = &app;
+  std::string called = "kvant";
+  while (!at->get_subcommands().empty()) {
+    at = at->get_subcommands().front();
+    called += " " + at->get_name();
+  }
+  if (const auto begin = text.find("--config is required"); begin != std::string::npos) return called + " needs CONFIG, a TOML file";
+  if (text != "A subcommand is required") return text;
+  const std::string& word = context.arguments.back();
+  const std::string meant = word == at->get_name() ? "" : kvant::config::nearest(word, names_of(*at));
+  return called + " needs one of " + kvant::config::listed(names_of(*at)) + (meant.empty() ? "" : "; did you mean '" + meant + "'?");
+}
+
 /// Parses; returns true if there is a command to run, else sets the exit code.
 bool parse(CLI::App& app, Context& context, int& exit_code) {
   const std::string unknown = unknown_command(app, context);
@@ -62,7 +78,7 @@ bool parse(CLI::App& app, Context& context, int& exit_code) {
     if (error.get_exit_code() == 0)  // --help and --version
       exit_code = app.exit(error);
     else
-      exit_code = end_with(std::string(error.what()) + " (--help says what there is)", ExitCode::usage);
+      exit_code = end_with(sentence_of(error, app, context) + " (--help says what there is)", ExitCode::usage);
   }
   return false;
 }
