@@ -15,7 +15,6 @@ namespace {
 constexpr long cached_bytes = 256l << 10;  ///< of a piece that is looked at twice
 constexpr long longest_run = 16384;        ///< elements of a row that one item measures
 
-
 }  // namespace
 
 TileGrid make_grid(const Shape& shape, const TileShape& tile, bool merge) {
@@ -178,10 +177,10 @@ TileProblem<T> tile_problem(const TileJob& job, const FormatFacts& format) {
   p.zero_point = static_cast<int32_t*>(job.zero_point.data);
   p.workspace = static_cast<int32_t*>(job.workspace.data);
   const int64_t needed = tile_workspace(job);
-  require(needed == 0 || (p.workspace != nullptr && job.workspace.dtype == DType::i32 &&
-                          job.workspace.numel() >= needed),
-          "Quantizing a tensor of shape {} in {} tiles needs {} int32 of workspace.", to_string(job.x.shape),
-          p.scales(), needed);
+  require(
+      needed == 0 || (p.workspace != nullptr && job.workspace.dtype == DType::i32 && job.workspace.numel() >= needed),
+      "Quantizing a tensor of shape {} in {} tiles needs {} int32 of workspace.", to_string(job.x.shape), p.scales(),
+      needed);
   return p;
 }
 template TileProblem<float> tile_problem<float>(const TileJob&, const FormatFacts&);
@@ -225,8 +224,7 @@ void tile_scales(const Exec& exec, const TileProblem<T>& p) {
   if (p.statistic == Statistic::absmax || p.statistic == Statistic::minmax) {
     auto* workspace = p.workspace;
     Kokkos::parallel_for(
-        "kvant::reset_tiles", Range(exec.space, 0, 2 * p.scales()),
-        KOKKOS_LAMBDA(const long i) { workspace[i] = 0; });
+        "kvant::reset_tiles", Range(exec.space, 0, 2 * p.scales()), KOKKOS_LAMBDA(const long i) { workspace[i] = 0; });
     Kokkos::parallel_for(
         "kvant::measure_tiles", Range(exec.space, 0, p.grid.bands * p.pieces.down * p.pieces.across),
         KOKKOS_LAMBDA(const long item) { measure_shared(p, item); });
@@ -243,8 +241,8 @@ bool check_decode(const TileDecode& job) {
               (job.values.dtype == DType::f32 || job.values.dtype == DType::bf16),
           "Codes of shape {} do not decode into a tensor of {} of shape {}.", to_string(job.codes.shape),
           name_of(job.values.dtype), to_string(job.values.shape));
-  require((scales == tiles || scales == 1) && (job.zero_point.data == nullptr ||
-                                               (job.zero_point.dtype == DType::i32 && job.zero_point.numel() == scales)),
+  require((scales == tiles || scales == 1) && (job.zero_point.data == nullptr || (job.zero_point.dtype == DType::i32 &&
+                                                                                  job.zero_point.numel() == scales)),
           "{} scales and zero points of shape {} do not fit {} tiles of a tensor of shape {}.", scales,
           to_string(job.zero_point.shape), tiles, to_string(job.codes.shape));
   return scales == 1;

@@ -6,7 +6,8 @@
 //
 //   v = x · multiplier      symmetric:  s from m = factor · max|v|,  code = encode(v / s),        value = code · s
 //                           zero point: s = (hi - lo) / (highest - lowest code), lo <= 0 <= hi,
-//                                       z = round(lowest - lo / s),  code = encode(v / s + z),    value = (code - z) · s
+//                                       z = round(lowest - lo / s),  code = encode(v / s + z),    value = (code - z) ·
+//                                       s
 #pragma once
 
 #include "kernels/quantize.hpp"
@@ -48,7 +49,8 @@ struct TileJob {
   TensorView zero_point;  ///< i32 like scale, result; empty: symmetric. Integers only
   ScaleLaw law;
   Statistic statistic = Statistic::absmax;
-  TensorView low, high;  ///< f32 like scale: the range (symmetric: high alone); results, or read if it is given. Or empty
+  TensorView low,
+      high;  ///< f32 like scale: the range (symmetric: high alone); results, or read if it is given. Or empty
   float low_limit = 0, high_limit = 0;
   TensorView outer;  ///< f32 [1], or empty: the outer scale of ScaleRule::e4m3; codes are those of v / (scale)
   NoiseJob noise;

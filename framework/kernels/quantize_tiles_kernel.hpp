@@ -71,12 +71,8 @@ struct TileProblem {
   float *scale = nullptr, *low = nullptr, *high = nullptr;
   int32_t *zero_point = nullptr, *workspace = nullptr;
 
-  KOKKOS_INLINE_FUNCTION long scales() const {
-    return statistic == Statistic::constant ? 1 : grid.bands * grid.across;
-  }
-  KOKKOS_INLINE_FUNCTION bool careful() const {
-    return law.law.reference_guard || noise.rounding != Rounding::nearest;
-  }
+  KOKKOS_INLINE_FUNCTION long scales() const { return statistic == Statistic::constant ? 1 : grid.bands * grid.across; }
+  KOKKOS_INLINE_FUNCTION bool careful() const { return law.law.reference_guard || noise.rounding != Rounding::nearest; }
   /// Stores a scale and its range.
   KOKKOS_INLINE_FUNCTION void store(long i, const TileScale& s) const {
     scale[i] = s.scale;
@@ -171,8 +167,8 @@ KOKKOS_INLINE_FUNCTION void encode_piece(const TileProblem<T>& p, const TilePiec
                                          const float* divisor, const float* zero, bool many,
                                          typename Format::storage* codes) {
   const long n = piece.end - piece.begin, t = p.grid.tile_cols, run_of = t == 1 ? n : t;
-  const bool measured = p.statistic == Statistic::absmax && (p.law.law.rule == ScaleRule::exact ||
-                                                             p.law.law.rule == ScaleRule::power_of_two_up);
+  const bool measured = p.statistic == Statistic::absmax &&
+                        (p.law.law.rule == ScaleRule::exact || p.law.law.rule == ScaleRule::power_of_two_up);
   for (long i = piece.first_row; i < piece.last_row; ++i) {
     const long r = p.grid.row_of(piece.band, i);
     const float factor = p.in.row_factor(r);
@@ -243,8 +239,8 @@ template <class Format, class T>
 void quantize_tiles_of(const Exec& exec, const TileJob& job) {
   using Code = typename Format::storage;
   // A format whose codes are their own values is an integer.
-  const bool integer = Format::decode(Code{0}) == 0.0f && Format::decode(Code{1}) == 1.0f &&
-                       Format::decode(Code{2}) == 2.0f;
+  const bool integer =
+      Format::decode(Code{0}) == 0.0f && Format::decode(Code{1}) == 1.0f && Format::decode(Code{2}) == 2.0f;
   const TileProblem<T> p = tile_problem<T>(
       job, {[] {
               if constexpr (requires { Format::lowest; })

@@ -53,10 +53,10 @@ void store_masked(const Exec& exec, const TileMask& mask, const TensorView& src,
 
 void gather_tiles(const Exec& exec, const TileJob& job, const TensorView& values) {
   const int64_t tiles = tile_count(job.x.shape, job.tile);
-  require(values.dtype == DType::f32 && values.contiguous() && values.rows() == tiles &&
-              values.numel() == job.x.numel(),
-          "Values of {} tiles of a tensor of shape {} do not fit a tensor of {} of shape {}.", tiles,
-          to_string(job.x.shape), name_of(values.dtype), to_string(values.shape));
+  require(
+      values.dtype == DType::f32 && values.contiguous() && values.rows() == tiles && values.numel() == job.x.numel(),
+      "Values of {} tiles of a tensor of shape {} do not fit a tensor of {} of shape {}.", tiles,
+      to_string(job.x.shape), name_of(values.dtype), to_string(values.shape));
   if (job.x.numel() == 0) return;
   dispatch_activation(job.x.dtype, "gather_tiles",
                       [&]<class T>() { tile_values_detail::gather<T>(exec, job, values.as<float>()); });

@@ -6,13 +6,13 @@
 
 namespace kvant {
 
-/// values (f32 [tiles, elements of a tile], dense): row i holds x · multiplier of the i-th tile in row-major order. Reads
-/// x, tile and multiplier of the job.
+/// values (f32 [tiles, elements of a tile], dense): row i holds x · multiplier of the i-th tile in row-major order.
+/// Reads x, tile and multiplier of the job.
 void gather_tiles(const Exec& exec, const TileJob& job, const TensorView& values);
 
 /// dst = or += src where low <= reference <= high of its tile, else 0 or nothing: the straight-through gradient of an
-/// operand that was clipped. reference f32 or bf16, src f32, dst f32 or bf16, all dense and of one shape. An empty `low`
-/// stands for -high; bounds are f32, one for each tile or one for the whole tensor.
+/// operand that was clipped. reference f32 or bf16, src f32, dst f32 or bf16, all dense and of one shape. An empty
+/// `low` stands for -high; bounds are f32, one for each tile or one for the whole tensor.
 struct TileMask {
   TensorView reference;
   TileShape tile{};

@@ -1,5 +1,5 @@
-// Integers of 2 to 16 bits as number formats: value = code. Int: range [-2^(bits-1), 2^(bits-1) - 1]; UInt: [0, 2^bits -
-// 1]; both ends used. Narrow ones are stored one to a byte (packing.hpp stores 2 and 4 bits densely).
+// Integers of 2 to 16 bits as number formats: value = code. Int: range [-2^(bits-1), 2^(bits-1) - 1]; UInt: [0, 2^bits
+// - 1]; both ends used. Narrow ones are stored one to a byte (packing.hpp stores 2 and 4 bits densely).
 #pragma once
 
 #include "numerics/format.hpp"
@@ -34,8 +34,8 @@ struct Int {
     const uint32_t magnitude = magnitude_bits(v);
     const uint32_t limit = bits_of(max_finite) + sign * (bits_of(-lowest) - bits_of(max_finite));
     const uint32_t clamped = magnitude < limit ? magnitude : limit;
-    const uint32_t code = bits_of(float_of(clamped | sign << 31) + numerics_detail::integer_magic) -
-                          numerics_detail::integer_magic_bits;
+    const uint32_t code =
+        bits_of(float_of(clamped | sign << 31) + numerics_detail::integer_magic) - numerics_detail::integer_magic_bits;
     return static_cast<storage>(static_cast<int32_t>(select(is_nan_bits(magnitude), 0, code)));
   }
   /// The same for a value that is known to round into the range: the low bits are the code, nothing is clamped.

@@ -17,8 +17,7 @@ struct Packing {
   template <class Code>
   KVANT_FUNCTION static constexpr uint8_t pack(const Code* codes, int count) {
     uint32_t byte = 0;
-    for (int i = 0; i < count && i < per_byte; ++i)
-      byte |= (static_cast<uint32_t>(codes[i]) & mask) << (bits * i);
+    for (int i = 0; i < count && i < per_byte; ++i) byte |= (static_cast<uint32_t>(codes[i]) & mask) << (bits * i);
     return static_cast<uint8_t>(byte);
   }
   KVANT_FUNCTION static constexpr uint8_t code(uint8_t byte, int i) {

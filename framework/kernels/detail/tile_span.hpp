@@ -83,8 +83,8 @@ KOKKOS_INLINE_FUNCTION void raise_ranges(const T* x, long n, float factor, int32
 struct TileLaw {
   ScaleLaw law;
   bool symmetric = true;
-  bool bf16 = false;        ///< results are rounded to bfloat16
-  bool one_scale = false;   ///< of the whole tensor: XLA divides by it
+  bool bf16 = false;       ///< results are rounded to bfloat16
+  bool one_scale = false;  ///< of the whole tensor: XLA divides by it
   float lowest = 0, highest = 0;
   const float* outer = nullptr;
 
@@ -120,8 +120,8 @@ KOKKOS_INLINE_FUNCTION TileScale tile_scale_of_reference(const TileLaw& t, float
     const float levels = t.rounded(t.highest - t.lowest);
     r.high = high;
     r.low = low;
-    r.scale = t.rounded(t.law.scale_by_reciprocal ? t.rounded(high - low) * (1.0f / levels)
-                                                  : t.rounded(high - low) / levels);
+    r.scale =
+        t.rounded(t.law.scale_by_reciprocal ? t.rounded(high - low) * (1.0f / levels) : t.rounded(high - low) / levels);
   }
   if (r.scale < 0x1p-63f) r.scale = 1.0f;
   r.scale = ruled_scale_of_reference(t, r.scale);
@@ -194,8 +194,8 @@ KOKKOS_INLINE_FUNCTION TileScale scale_of_range(const TileLaw& t, Range32 measur
     high = t.rounded(high * factor);
     low = t.rounded(low * factor);
     if (!t.law.reference_guard) {  // the largest float times 1.5 is a range, not an infinite value
-      const bool was_finite = measured.high < static_cast<int32_t>(infinity_bits) &&
-                              measured.low < static_cast<int32_t>(infinity_bits);
+      const bool was_finite =
+          measured.high < static_cast<int32_t>(infinity_bits) && measured.low < static_cast<int32_t>(infinity_bits);
       if (was_finite && high > 0x1.fffffep127f) high = 0x1.fffffep127f;
       if (was_finite && low < -0x1.fffffep127f) low = -0x1.fffffep127f;
     }
@@ -204,9 +204,13 @@ KOKKOS_INLINE_FUNCTION TileScale scale_of_range(const TileLaw& t, Range32 measur
 }
 
 template <class Format>
-concept HasNoisy = requires(float v) { Format::encode_noisy(v, v); };
+concept HasNoisy = requires(float v) {
+  Format::encode_noisy(v, v);
+};
 template <class Format>
-concept HasReferenceCode = requires(float v) { Format::encode_as_reference(v); };
+concept HasReferenceCode = requires(float v) {
+  Format::encode_as_reference(v);
+};
 
 /// Codes with a zero point, noise, or the reference's arithmetic: one value after the other.
 template <class Format>

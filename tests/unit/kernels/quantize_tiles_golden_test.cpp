@@ -41,8 +41,13 @@ struct Recorded {
 
 Recorded recorded(const data::SafetensorsFile& file, const std::string& input, const json& how, bool asymmetric) {
   const auto& stored = file.tensor(input);
-  Recorded r{{}, stored.dtype == "F32" ? DType::f32 : DType::bf16, file.read_floats(input), how.at("qtype"),
-             Method(how.at("calibration")), {}, asymmetric};
+  Recorded r{{},
+             stored.dtype == "F32" ? DType::f32 : DType::bf16,
+             file.read_floats(input),
+             how.at("qtype"),
+             Method(how.at("calibration")),
+             {},
+             asymmetric};
   for (const int64_t d : stored.shape) r.shape.dim[static_cast<std::size_t>(r.shape.rank++)] = d;
   std::vector<AxisTile> tiles;
   for (const json& t : how.at("tiled_axes")) {
@@ -107,7 +112,9 @@ Result run(const Recorded& r, bool round_up, const std::vector<float>& given) {
   return result;
 }
 
-bool same(float a, float b) { return (std::isnan(a) && std::isnan(b)) || bits_of(a) == bits_of(b) || (a == 0 && b == 0); }
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || bits_of(a) == bits_of(b) || (a == 0 && b == 0);
+}
 /// The reference's processor flushes subnormal numbers to zero.
 float flushed(float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; }
 
@@ -124,8 +131,8 @@ int wrong_codes(const std::vector<int>& got, const std::vector<int32_t>& expecte
   for (std::size_t i = 0; i < got.size(); ++i) {
     using Code = typename F::storage;
     if (static_cast<Code>(got[i]) == static_cast<Code>(expected[i])) continue;
-    const bool both_nan = std::isnan(F::decode(static_cast<Code>(got[i]))) &&
-                          std::isnan(F::decode(static_cast<Code>(expected[i])));
+    const bool both_nan =
+        std::isnan(F::decode(static_cast<Code>(got[i]))) && std::isnan(F::decode(static_cast<Code>(expected[i])));
     wrong += !both_nan;  // the sign of a NaN is the processor's
   }
   return wrong;
@@ -163,7 +170,8 @@ void compare(const data::SafetensorsFile& file, const std::string& name, bool ro
   const bool asymmetric = file.has(name + "/zero_point");
   const Recorded r = recorded(file, entry.at("x"), entry, asymmetric);
   const auto expected_scale = file.read_floats(name + "/scale");
-  const std::vector<float> given = r.method.name == "rms" ? file.read_floats(name + "/stat_absmax") : std::vector<float>{};
+  const std::vector<float> given =
+      r.method.name == "rms" ? file.read_floats(name + "/stat_absmax") : std::vector<float>{};
   test::with_format(r.qtype, [&]<class F>() {
     const Result result = run<F>(r, round_up, given);
     std::vector<float> scale = result.scale;

@@ -93,7 +93,8 @@ TEST_CASE("every recorded qtype is compared", "[numerics]") {
 }
 
 TEMPLATE_TEST_CASE("bounds are the reference's", "[numerics]", E4M3fn, E5M2, E4M3, E3M4, E2M1, E4M3fnuz, E5M2fnuz,
-                   E4M3b11fnuz, Int<2>, Int<3>, Int<4>, Int<5>, Int<6>, Int<7>, Int<8>, Int<16>, UInt<4>, UInt<8>, Nf4) {
+                   E4M3b11fnuz, Int<2>, Int<3>, Int<4>, Int<5>, Int<6>, Int<7>, Int<8>, Int<16>, UInt<4>, UInt<8>,
+                   Nf4) {
   const auto entry = nlohmann::json::parse(golden().metadata(std::string("case/") + golden_name<TestType>()));
   CHECK(TestType::reference_bound == entry.at("symmetric_bound").template get<float>());
 }

@@ -47,8 +47,8 @@ double correlation(const std::vector<double>& x, const std::vector<double>& y) {
 }  // namespace
 
 TEMPLATE_TEST_CASE("a value a third of the way between two codes is rounded up a third of the time", "[numerics]",
-                   Int<2>, Int<4>, Int<8>, Int<16>, UInt<4>, UInt<8>, E4M3fn, E5M2, E4M3, E3M4, E2M1, E4M3fnuz, E5M2fnuz,
-                   E4M3b11fnuz, Nf4, F16) {
+                   Int<2>, Int<4>, Int<8>, Int<16>, UInt<4>, UInt<8>, E4M3fn, E5M2, E4M3, E3M4, E2M1, E4M3fnuz,
+                   E5M2fnuz, E4M3b11fnuz, Nf4, F16) {
   using F = TestType;
   using Code = typename F::storage;
   for (const Rounding rounding : {Rounding::uniform, Rounding::low_bit_uniform}) {

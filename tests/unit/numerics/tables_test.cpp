@@ -23,9 +23,9 @@ template <int bits>
 struct TableOf<UInt<bits>> {
   static FormatTable make() { return integer_table(0, (1 << bits) - 1); }
 };
-#define KVANT_TABLE(format, table) \
-  template <>                      \
-  struct TableOf<format> {         \
+#define KVANT_TABLE(format, table)              \
+  template <>                                   \
+  struct TableOf<format> {                      \
     static FormatTable make() { return table; } \
   };
 KVANT_TABLE(E4M3fn, float_table(4, 3, 7, Top::one_nan))
@@ -48,8 +48,7 @@ int64_t code_of(float v) {
 template <class F>
 bool same_code(float v, int64_t got, int64_t expected) {
   if (got == expected) return true;
-  return v <= 0 && std::signbit(v) && expected == 0 &&
-         F::decode(static_cast<typename F::storage>(got)) == 0.0f;
+  return v <= 0 && std::signbit(v) && expected == 0 && F::decode(static_cast<typename F::storage>(got)) == 0.0f;
 }
 
 }  // namespace
@@ -96,7 +95,8 @@ TEST_CASE("nf4 is the nearest level, saturates, and has no code for NaN but 0", 
     const float v = static_cast<float>(i) * 1e-3f;
     int best = 0;
     for (int level = 1; level < 16; ++level)
-      if (std::fabs(double{v} - double{Nf4::level(level)}) < std::fabs(double{v} - double{Nf4::level(best)})) best = level;
+      if (std::fabs(double{v} - double{Nf4::level(level)}) < std::fabs(double{v} - double{Nf4::level(best)}))
+        best = level;
     wrong += Nf4::encode(v) != best;
   }
   CHECK(wrong == 0);
