@@ -117,6 +117,8 @@ void check(const QuantizeJob& job) {
   require(
       !(job.multiplier.data != nullptr && job.multiplier_along == Along::column && job.scale_along == Along::column),
       "A matrix with a multiplier for each column has no scale for each column.");
+  require(job.law.rule == ScaleRule::exact && !(job.law.input_arithmetic && job.x.dtype == DType::bf16),
+          "Scales by a block rule and arithmetic in bfloat16 are those of tiles (quantize_tiles.hpp).");
   check_vector("scale", job.scale, job.scale_along, job);
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);

@@ -95,12 +95,13 @@ void check_shapes(const TileJob& job) {
   check("lower end of the range", job.low, DType::f32,
         job.statistic == Statistic::given && job.zero_point.data != nullptr);
   if (job.multiplier.data != nullptr) {
-    const bool by_row = job.multiplier_along == Along::row;
-    require(shape.rank == 2 && job.multiplier_along != Along::tensor && job.multiplier.dtype == DType::f32 &&
-                job.multiplier.numel() == shape[by_row ? 0 : 1],
+    const Along along = job.multiplier_along;
+    const int64_t wanted = along == Along::tensor ? 1 : shape[along == Along::row ? 0 : 1];
+    require(shape.rank == 2 && job.multiplier.dtype == DType::f32 && job.multiplier.numel() == wanted,
             "A multiplier of shape {} does not fit a tensor of shape {}.", to_string(job.multiplier.shape),
             to_string(shape));
-    require(by_row || job.tile[1] > 1, "A matrix with a multiplier for each column has no scale for each column.");
+    require(along != Along::column || job.tile[1] > 1,
+            "A matrix with a multiplier for each column has no scale for each column.");
   }
   if (job.noise.row_ids.data != nullptr)
     require(shape.rank == 2 && job.noise.row_ids.dtype == DType::i32 && job.noise.row_ids.numel() == shape[0],

@@ -41,7 +41,7 @@ struct NoiseJob {
 struct TileJob {
   TensorView x;  ///< f32 or bf16, rank 1 to 4; a matrix may have strided rows, all else is dense
   TileShape tile{};
-  TensorView multiplier;  ///< f32 [R] or [C] of a matrix [R,C], or empty
+  TensorView multiplier;  ///< f32 [R], [C] or [1] of a matrix [R,C], or empty
   Along multiplier_along = Along::row;
 
   TensorView codes;       ///< like x, dense, one code in each element
