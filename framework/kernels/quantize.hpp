@@ -6,6 +6,7 @@
 //   (1/s))
 #pragma once
 
+#include "numerics/noise.hpp"
 #include "tensor/tensor.hpp"
 
 #include <cstdint>
@@ -24,9 +25,9 @@ enum class Along : uint8_t {
 /// What a scale may be, once m / bound is known. A power of two or an e4m3 number is what block formats store
 /// (docs/numerics.md).
 enum class ScaleRule : uint8_t {
-  exact,              ///< m / bound
-  power_of_two_up,    ///< the smallest power of two s with m/s <= bound: nothing saturates
-  power_of_two_down,  ///< 2^(floor(log2 m) - floor(log2 bound)), as OCP MX 1.0 has it: up to a binade saturates
+  exact,                ///< m / bound
+  power_of_two_up,      ///< the smallest power of two s with m/s <= bound: nothing saturates
+  power_of_two_down,    ///< 2^(floor(log2 m) - floor(log2 bound)), as OCP MX 1.0 has it: up to a binade saturates
   power_of_two_biased,  ///< the reference's: m/bound · rule_factor rounded to bfloat16, its power of two
   e4m3,  ///< m / bound rounded to e4m3fn, 2^-9 to 448, times an outer scale of the tensor where there is one
 };
@@ -47,6 +48,15 @@ struct ScaleLaw {
   float rule_factor = 1;  ///< of power_of_two_biased: 60/31 for 8-bit codes, 12/7 for 4-bit ones
 };
 
+/// Noise of stochastic rounding (numerics/noise.hpp). Element (r, c) of a matrix is number (first_row + r) · C + c, or
+/// row_ids[r] · C + c: the number of the token, not of the row that it happens to lie in.
+struct NoiseJob {
+  Rounding rounding = Rounding::nearest;
+  uint64_t seed = 0, stream = 0;
+  int64_t first_row = 0;
+  TensorView row_ids;  ///< i32 [R], or empty
+};
+
 /// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an
 /// infinity the scale becomes NaN: it poisons the product, so that no code hides the value.
 struct QuantizeJob {
@@ -64,6 +74,8 @@ struct QuantizeJob {
   Along scale_along = Along::row;
   ScaleLaw law;
   float fixed_scale = 0;  ///< > 0: the scale is this number (one for the tensor), nothing is measured
+
+  NoiseJob noise;  ///< of stochastic rounding
 
   TensorView clip;  ///< f32 like scale, or empty: receives m, beyond which a value was clipped
   TensorView

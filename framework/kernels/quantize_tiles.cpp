@@ -168,8 +168,7 @@ TileProblem<T> tile_problem(const TileJob& job, const FormatFacts& format) {
   p.law.highest = format.highest;
   p.law.outer = static_cast<const float*>(job.outer.data);
   p.statistic = job.statistic;
-  p.noise = {job.noise.rounding, job.noise.seed, job.noise.stream, job.noise.first_row * job.x.cols(),
-             static_cast<const int32_t*>(job.noise.row_ids.data)};
+  p.noise = noise_of_job(job.noise, job.x.cols());
   p.low_limit = job.low_limit;
   p.high_limit = job.high_limit;
   p.scale = job.scale.as<float>();

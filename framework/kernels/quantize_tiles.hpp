@@ -11,7 +11,6 @@
 #pragma once
 
 #include "kernels/quantize.hpp"
-#include "numerics/noise.hpp"
 
 #include <array>
 #include <span>
@@ -27,15 +26,6 @@ enum class Statistic : uint8_t {
   minmax,    ///< [factor · min(v, 0), factor · max(v, 0)]
   given,     ///< read from low and high (a calibrator found it)
   constant,  ///< [low_limit, high_limit], one scale for the tensor
-};
-
-/// Noise of stochastic rounding (numerics/noise.hpp). Element (r, c) of a matrix is number (first_row + r) · C + c, or
-/// row_ids[r] · C + c: the number of the token, not of the row that it happens to lie in.
-struct NoiseJob {
-  Rounding rounding = Rounding::nearest;
-  uint64_t seed = 0, stream = 0;
-  int64_t first_row = 0;
-  TensorView row_ids;  ///< i32 [R], or empty
 };
 
 struct TileJob {

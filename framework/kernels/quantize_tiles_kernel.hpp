@@ -47,17 +47,6 @@ KOKKOS_INLINE_FUNCTION TilePiece piece_of(const TileGrid& grid, const TilePieces
   return p;
 }
 
-struct TileNoise {
-  Rounding rounding = Rounding::nearest;
-  uint64_t seed = 0, stream = 0;
-  int64_t first = 0;  ///< number of the first element
-  const int32_t* row_ids = nullptr;
-
-  KOKKOS_INLINE_FUNCTION uint64_t element(long row, long cols) const {
-    return static_cast<uint64_t>(row_ids == nullptr ? first + row * cols : static_cast<int64_t>(row_ids[row]) * cols);
-  }
-};
-
 /// A job as a kernel sees it. Built once, in quantize_tiles.cpp.
 template <class T>
 struct TileProblem {
@@ -66,7 +55,7 @@ struct TileProblem {
   TilePieces pieces;
   TileLaw law;
   Statistic statistic = Statistic::absmax;
-  TileNoise noise;
+  ElementNoise noise;
   float low_limit = 0, high_limit = 0;
   float *scale = nullptr, *low = nullptr, *high = nullptr;
   int32_t *zero_point = nullptr, *workspace = nullptr;

@@ -204,10 +204,6 @@ KOKKOS_INLINE_FUNCTION TileScale scale_of_range(const TileLaw& t, Range32 measur
 }
 
 template <class Format>
-concept HasNoisy = requires(float v) {
-  Format::encode_noisy(v, v);
-};
-template <class Format>
 concept HasReferenceCode = requires(float v) {
   Format::encode_as_reference(v);
 };
