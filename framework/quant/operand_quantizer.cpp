@@ -3,7 +3,7 @@
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
 #include "kernels/tile_values.hpp"
-#include "numerics/bits.hpp"
+#include "numerics/bf16.hpp"
 #include "quant/codec.hpp"
 #include "tensor/arena.hpp"
 
@@ -28,13 +28,33 @@ void tidy(const Exec& exec, const TensorView& ranges, const TensorView& largest)
 
 }  // namespace search_detail
 
+namespace search_detail {
+
+/// x · multiplier in bfloat16: the reference rounds the product before it quantizes it.
+void store_product(const Exec& exec, const QuantizeJob& job, const TensorView& product) {
+  const auto* x = job.x.as<bf16_t>();
+  const float* factors = job.multiplier.as<float>();
+  auto* result = product.as<bf16_t>();
+  const long cols = product.cols(), stride = job.x.shape.rank == 2 ? job.x.stride[0] : cols;
+  const Along along = job.multiplier_along;
+  Kokkos::parallel_for(
+      "kvant::store_product", Range(exec.space, 0, product.numel()), KOKKOS_LAMBDA(const long i) {
+        const long r = i / cols, c = i % cols;
+        const float factor = factors[along == Along::row ? r : along == Along::column ? c : 0];
+        result[i] = to_bf16(to_float(x[r * stride + c]) * factor);
+      });
+}
+
+}  // namespace search_detail
+
 namespace {
 
 /// A matrix job in the words of tiles; the reason why not, where it has none.
 TileJob tiles_of(const QuantizeJob& job) {
-  require(job.offsets.data == nullptr,
-          "A search for the range of each group of rows needs groups of equal size; calibrate the gradients of expert "
-          "products with absmax or fixed.");
+  require(
+      job.offsets.data == nullptr,
+      "Groups of rows of unequal size are no tiles: calibrate the gradients of expert products with absmax or fixed, "
+      "without a block rule for their scales.");
   const int64_t rows = job.x.rows(), cols = job.x.cols();
   const bool grouped = job.uniform_group > 0 && job.scale_along == Along::column && job.scale.numel() != cols;
   TileJob tiles;
@@ -47,6 +67,7 @@ TileJob tiles_of(const QuantizeJob& job) {
   tiles.scale = job.scale;
   tiles.high = job.clip;
   tiles.law = job.law;
+  tiles.noise = job.noise;
   return tiles;
 }
 
@@ -84,19 +105,30 @@ void quantize_tiles(const Exec& exec, Arena& arena, const Codec& codec, const Ca
   codec.quantize_tiles(exec, job);
 }
 
+bool goes_by_tiles(const OperandRecipe& recipe, DType type) {
+  return recipe.calibration.search != nullptr || recipe.law.rule != ScaleRule::exact ||
+         (recipe.law.input_arithmetic && type == DType::bf16);
+}
+
 void quantize_operand(const Exec& exec, Arena& arena, const OperandRecipe& recipe, const QuantizeJob& job) {
-  if (recipe.calibration.search == nullptr) {
+  if (!goes_by_tiles(recipe, job.x.dtype)) {
     recipe.codec->quantize(exec, job);
     return;
   }
+  ArenaScope workspace(arena);
+  QuantizeJob plain = job;
   if (job.x.numel() == 0) {  // scales of nothing are 1
-    QuantizeJob plain = job;
-    ArenaScope workspace(arena);
+    plain.law = {};
     plain.magnitudes = arena.allocate(DType::i32, {job.scale.numel()});
     recipe.codec->quantize(exec, plain);
     return;
   }
-  quantize_tiles(exec, arena, *recipe.codec, recipe.calibration, tiles_of(job));
+  if (recipe.law.input_arithmetic && job.x.dtype == DType::bf16 && job.multiplier.data != nullptr) {
+    plain.x = arena.allocate(DType::bf16, {job.x.rows(), job.x.cols()});
+    search_detail::store_product(exec, job, plain.x);
+    plain.multiplier = {};
+  }
+  quantize_tiles(exec, arena, *recipe.codec, recipe.calibration, tiles_of(plain));
 }
 
 }  // namespace kvant::quant

@@ -11,6 +11,10 @@ class Arena;
 
 namespace kvant::quant {
 
+/// True where the recipe asks for what matrices do not have, and quantize_operand goes by tiles: a search, a block rule
+/// for scales, the reference's arithmetic in bfloat16.
+bool goes_by_tiles(const OperandRecipe& recipe, DType type);
+
 /// Runs the job with the recipe's calibration; `clip` of the job receives the ranges that a search found, too.
 /// Workspace comes from the arena and goes back to it. Throws kvant::Error for a search over groups of rows of unequal
 /// size.

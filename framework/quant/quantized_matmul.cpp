@@ -137,8 +137,8 @@ class QuantizedMatmul final : public MatmulOp {
     row.multiplier = weight_.scale();
     row.multiplier_along = recipe_->weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
     if (recipe_->weight.granularity == Granularity::per_expert_column) row.offsets = groups.offsets;
-    const bool maxima_only = by_row.calibration.search == nullptr && by_column.calibration.search == nullptr;
-    if (by_row.codec == by_column.codec && maxima_only) {
+    const bool tiles = goes_by_tiles(by_row, dy.dtype) || goes_by_tiles(by_column, dy.dtype);
+    if (by_row.codec == by_column.codec && !tiles) {
       by_row.codec->quantize_pair(ctx.exec, row, columns);
     } else {
       quantize_operand(ctx.exec, ctx.arena, by_row, row);

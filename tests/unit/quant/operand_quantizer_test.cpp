@@ -185,6 +185,39 @@ TEST_CASE("a search over groups of unequal size is refused, nothing at all is no
   CHECK(run(recipe, {}, 0, 4, Along::column, 4).scale == std::vector<float>(4, 1.0f));
 }
 
+TEST_CASE("the reference's arithmetic in bfloat16 rounds the product, the scale and the quotient", "[quant]") {
+  OperandRecipe recipe = recipe_of("int8", "absmax", Granularity::per_row);
+  recipe.law.bound = recipe.codec->bound(true);
+  recipe.law.limit = 3.4e38f;
+  recipe.law.true_quotient = recipe.law.reference_guard = recipe.law.input_arithmetic = true;
+  CHECK(goes_by_tiles(recipe, DType::bf16));
+  CHECK_FALSE(goes_by_tiles(recipe, DType::f32));
+  const auto x = tailed(3 * 20, 6);
+  const std::vector<double> factors{0.7, 1.3, 2.9};
+  Arena arena("operand test");
+  const DeviceBuffer in(DType::bf16, {3, 20}, x), codes(DType::i8, {3, 20}), scale(DType::f32, {3}),
+      multiplier(DType::f32, {3}, factors);
+  QuantizeJob job;
+  job.x = in;
+  job.codes = codes;
+  job.scale = scale;
+  job.law = recipe.law;
+  job.multiplier = multiplier;
+  job.multiplier_along = Along::row;
+  quantize_operand(Exec{}, arena, recipe, job);
+  Kokkos::fence();
+  const auto stored = in.floats(), scales = scale.floats(), factor = multiplier.floats();
+  const auto narrow = [](float v) { return to_float(to_bf16(v)); };
+  for (std::size_t r = 0; r < 3; ++r) {
+    float largest = 0;
+    for (std::size_t c = 0; c < 20; ++c)
+      largest = std::fmax(largest, std::fabs(narrow(stored[r * 20 + c] * factor[r])));
+    CHECK(scales[r] == narrow(largest / 127.5f));
+    for (std::size_t c = 0; c < 20; ++c)
+      CHECK(codes.integers()[r * 20 + c] == Int<8>::encode(narrow(narrow(stored[r * 20 + c] * factor[r]) / scales[r])));
+  }
+}
+
 TEST_CASE("tiles are quantized with every calibration", "[quant]") {
   const auto x = tailed(16 * 64, 5);
   Arena arena("operand test");
