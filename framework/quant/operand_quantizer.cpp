@@ -12,18 +12,20 @@
 namespace kvant::quant {
 namespace search_detail {
 
-KOKKOS_INLINE_FUNCTION float sane_range(float range, float largest) {
-  if (magnitude_bits(largest) >= infinity_bits) return float_of(0x7fc00000u);
-  return range > 0.0f && largest > 0.0f ? range : largest;
+KOKKOS_INLINE_FUNCTION float sane_range(float range, float largest, bool reference) {
+  if (magnitude_bits(largest) >= infinity_bits)
+    return reference && magnitude_bits(range) >= infinity_bits ? range : float_of(0x7fc00000u);
+  return reference || (range > 0.0f && largest > 0.0f) ? range : largest;
 }
 
-/// What every search would otherwise have to think of (calibrator.hpp).
-void tidy(const Exec& exec, const TensorView& ranges, const TensorView& largest) {
+/// What every search would otherwise have to think of (calibrator.hpp). The reference's arithmetic keeps a range of 0,
+/// as it comes from squares that underflow.
+void tidy(const Exec& exec, const TensorView& ranges, const TensorView& largest, bool reference) {
   float* range = ranges.as<float>();
   const float* magnitude = largest.as<float>();
   Kokkos::parallel_for(
       "kvant::tidy_ranges", Range(exec.space, 0, ranges.numel()),
-      KOKKOS_LAMBDA(const long i) { range[i] = sane_range(range[i], magnitude[i]); });
+      KOKKOS_LAMBDA(const long i) { range[i] = sane_range(range[i], magnitude[i], reference); });
 }
 
 }  // namespace search_detail
@@ -80,7 +82,7 @@ void search(const Exec& exec, Arena& arena, const Codec& codec, const RangeSearc
   gather_tiles(exec, job, values);
   tile_maxima(exec, values, largest);
   range_search.find(exec, {values, largest, &codec, job.law, job.x.dtype, ranges, arena});
-  search_detail::tidy(exec, ranges, largest);
+  search_detail::tidy(exec, ranges, largest, job.law.reference_guard);
 }
 
 }  // namespace

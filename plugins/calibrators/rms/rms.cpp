@@ -14,18 +14,30 @@ using namespace kvant::quant;
 
 constexpr long chunk = 4096;
 
-KOKKOS_INLINE_FUNCTION double sum_of_squares(const float* v, long n) {
+/// How a square is rounded before it is added.
+enum class Square { exact, f32, bf16 };
+
+KOKKOS_INLINE_FUNCTION double square_of(float v, Square square) {
+  if (square == Square::exact) return static_cast<double>(v) * static_cast<double>(v);
+  const float rounded = square == Square::bf16 ? to_float(to_bf16(v * v)) : v * v;
+  return rounded < 0x1p-126f ? 0.0
+                             : static_cast<double>(rounded);  // flushed, as where the reference's numbers come from
+}
+
+KOKKOS_INLINE_FUNCTION double sum_of_squares(const float* v, long n, Square square) {
   double sum = 0;
-  for (long i = 0; i < n; ++i) sum += static_cast<double>(v[i]) * static_cast<double>(v[i]);
+  for (long i = 0; i < n; ++i) sum += square_of(v[i], square);
   return sum;
 }
 
-KOKKOS_INLINE_FUNCTION float range_of(const double* parts, long chunks, long n, float factor, bool narrow) {
+KOKKOS_INLINE_FUNCTION float range_of(const double* parts, long chunks, long n, float factor, Square square) {
   double sum = 0;
   for (long c = 0; c < chunks; ++c) sum += parts[c];
-  const auto rms = static_cast<float>(Kokkos::sqrt(sum / static_cast<double>(n)));
-  if (!narrow) return factor * rms;
-  return to_float(to_bf16(to_float(to_bf16(factor)) * to_float(to_bf16(rms))));  // as the reference has it
+  const double mean = sum / static_cast<double>(n);
+  if (square == Square::exact) return factor * static_cast<float>(Kokkos::sqrt(mean));
+  if (square == Square::f32) return factor * Kokkos::sqrt(static_cast<float>(mean));
+  const auto narrow = [](float v) { return to_float(to_bf16(v)); };  // bfloat16 after every operation
+  return narrow(narrow(factor) * narrow(Kokkos::sqrt(narrow(static_cast<float>(mean)))));
 }
 
 class RootMeanSquare final : public RangeSearch {
@@ -37,18 +49,20 @@ class RootMeanSquare final : public RangeSearch {
     ArenaScope workspace(job.arena);
     auto* parts =
         static_cast<double*>(job.arena.allocate_bytes(sizeof(double) * static_cast<std::size_t>(rows * chunks)));
+    const Square square = !job.law.reference_guard                              ? Square::exact
+                          : job.law.input_arithmetic && job.type == DType::bf16 ? Square::bf16
+                                                                                : Square::f32;
     const float* values = job.values.as<float>();
     float* ranges = job.ranges.as<float>();
     Kokkos::parallel_for(
         "kvant::rms_parts", Range(exec.space, 0, rows * chunks), KOKKOS_LAMBDA(const long i) {
           const long begin = i % chunks * chunk, left = n - begin;
-          parts[i] = sum_of_squares(values + i / chunks * n + begin, left < chunk ? left : chunk);
+          parts[i] = sum_of_squares(values + i / chunks * n + begin, left < chunk ? left : chunk, square);
         });
     const float factor = factor_;
-    const bool narrow = job.law.input_arithmetic && job.type == DType::bf16;
     Kokkos::parallel_for(
         "kvant::rms_ranges", Range(exec.space, 0, rows),
-        KOKKOS_LAMBDA(const long r) { ranges[r] = range_of(parts + r * chunks, chunks, n, factor, narrow); });
+        KOKKOS_LAMBDA(const long r) { ranges[r] = range_of(parts + r * chunks, chunks, n, factor, square); });
   }
 
  private:
