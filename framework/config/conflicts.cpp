@@ -6,6 +6,8 @@
 #include "config/locate.hpp"
 #include "config/settings.hpp"
 
+#include <set>
+
 namespace kvant::config {
 namespace {
 
@@ -119,26 +121,68 @@ void check_offered(const Settings& s, Conflicts& c) {
          "always divided by their sum and whose softmax weights never are");
 }
 
+/// The reference's older path knows these values, and the newer one all others.
+bool has_older_path(const std::string& quantization) {
+  static const std::set<std::string, std::less<>> names = {"int8", "int8w", "int4w", "intmp", "fp8", "nanoo_fp8"};
+  return names.contains(quantization);
+}
+
+void check_path(const QuantSettings& q, Conflicts& c) {
+  const std::string& name = q.quantization;
+  if (!q.use_qwix_quantization) {
+    c.when(!has_older_path(name),
+           "[quant] use_qwix_quantization = false is the reference's older path, which knows int8, int8w, int4w, intmp, fp8 "
+           "and nanoo_fp8; quantization = \"{}\" needs true",
+           name);
+    c.when(name == "intmp" && q.quant_cfg_path.empty(),
+           "[quant] quantization = \"intmp\" needs quant_cfg_path, the JSON file of bits by module");
+    c.when(!q.qwix_compat.empty(),
+           "[quant] qwix_compat = \"{}\" is the arithmetic of the newer path; use_qwix_quantization = false is the older one",
+           q.qwix_compat);
+  } else {
+    c.when(has_older_path(name) && name != "int8" && name != "fp8",
+           "[quant] quantization = \"{}\" belongs to the reference's older path: set use_qwix_quantization = false", name);
+  }
+  c.when(name != "intmp" && !q.quant_cfg_path.empty(),
+         "[quant] quant_cfg_path = \"{}\" is read by quantization = \"intmp\" only; found \"{}\"", q.quant_cfg_path, name);
+  c.when(name.starts_with("te_") || name.starts_with("aqt_"),
+         "[quant] quantization = \"{}\" is a recipe of another library, which is not offered; {} comes nearest", name,
+         name.starts_with("te_mxfp8") ? "mxfp8" : name.starts_with("te_nvfp4") ? "nvfp4_train" : "fp8_full or fp8_gpu");
+}
+
 void check_quant(const Settings& s, Conflicts& c) {
   const QuantSettings& q = s.quant;
   const ModelSettings& m = s.model;
-  c.when(q.quantization_local_shard_count == 0, "[quant] quantization_local_shard_count = 0 means nothing: -1 means 1");
+  c.when(q.quantization_local_shard_count == 0 && q.use_qwix_quantization,
+         "[quant] quantization_local_shard_count = 0 means nothing: -1 means 1");
   if (q.quantization.empty()) return;  // the reader has refused what then has nothing to act on
-  c.when(!q.use_qwix_quantization,
-         "[quant] use_qwix_quantization = false asks for the reference's older path, which is not offered: "
-         "quantization = \"{}\" needs true",
-         q.quantization);
+  check_path(q, c);
   c.when(q.quantize_router_proj && m.float32_gate_logits,
          "[quant] quantize_router_proj = true undoes [model] float32_gate_logits = true: set one of them to false");
   c.when(q.quantize_mtp && m.mtp_num_layers == 0,
          "[quant] quantize_mtp = true, but [model] mtp_num_layers = 0: there is no such block");
   c.when(q.quantize_logits_proj && m.logits_dot_in_fp32,
          "[quant] quantize_logits_proj = true undoes [model] logits_dot_in_fp32 = true: set one of them to false");
+  c.when(q.quantize_logits_proj && m.logits_via_embedding,
+         "[quant] quantize_logits_proj = true would quantize the embedding, which [model] logits_via_embedding = true makes "
+         "the head: set one of them to false");
+  c.when(!q.use_qwix_quantization && m.use_sliced_mla_proj,
+         "[model] use_sliced_mla_proj = true goes with [quant] use_qwix_quantization = true only: the older path does not "
+         "know slices");
   for (const auto& [name, method] :
        {std::pair("logits_proj_quant_calibration_method", &q.logits_proj_quant_calibration_method),
         std::pair("logits_proj_bwd_quant_calibration_method", &q.logits_proj_bwd_quant_calibration_method)})
     c.when(!q.quantize_logits_proj && !method->empty(),
            "[quant] {} = \"{}\" has nothing to act on, since quantize_logits_proj = false", name, *method);
+  const QuantSettings d;
+  c.when(q.bwd_delayed_scaling && (q.bwd_quantization_calibration_method != d.bwd_quantization_calibration_method ||
+                                   !q.drhs_grad_quantization_calibration_method.empty()),
+         "[quant] bwd_delayed_scaling = true takes the gradients' ranges from a history, so their calibration methods would be "
+         "ignored: leave them out");
+  c.when(!q.bwd_delayed_scaling && (q.bwd_delayed_scaling_history != d.bwd_delayed_scaling_history ||
+                                    q.bwd_delayed_scaling_margin != d.bwd_delayed_scaling_margin ||
+                                    q.bwd_delayed_scaling_init != d.bwd_delayed_scaling_init),
+         "[quant] bwd_delayed_scaling_history, _margin and _init have nothing to act on, since bwd_delayed_scaling = false");
 }
 
 void check_data(const Settings& s, Conflicts& c) {

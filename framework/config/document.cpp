@@ -53,6 +53,29 @@ Section Document::section(const std::string& path, const std::string& owner) {
   return Section(state_, table_at(state_->root, path), path);
 }
 
+std::vector<Section> Document::list(const std::string& path) {
+  std::vector<Section> tables;
+  const size_t dot = path.rfind('.');
+  Node* parent = dot == std::string::npos ? &state_->root : table_at(state_->root, path.substr(0, dot));
+  Node* node = parent == nullptr ? nullptr : parent->find(std::string_view(path).substr(dot + 1));
+  if (node == nullptr || node->kind != Kind::array) return tables;  // another kind is refused by finish()
+  for (Node& item : node->items) {
+    const std::string name = fmt::format("{}[{}]", path, tables.size() + 1);
+    state_->sections.push_back({name, {}});
+    if (item.kind == Kind::table)
+      tables.push_back(Section(state_, &item, name));
+    else
+      state_->problems.push_back(
+          {item.place, fmt::format("'{}' is a list of tables, each written [[{}]]; found {}", path, path, describe(item))});
+  }
+  return tables;
+}
+
+Section Document::prototype(const std::string& path) {
+  if (state_->find_section(path) == nullptr) state_->sections.push_back({path, {}, true});
+  return Section(state_, nullptr, path);
+}
+
 std::vector<std::string> Document::names_below(const std::string& path) const {
   std::vector<std::string> names;
   if (const Node* table = table_at(state_->root, path))
@@ -78,9 +101,13 @@ const std::vector<KeyRecord>& Document::keys() const { return state_->keys; }
 std::string Document::resolved() const {
   std::string out = fmt::format("# {} with every default written out.\n", state_->name);
   for (const detail::SectionRecord& section : state_->sections) {
-    out += fmt::format("\n[{}]\n", section.path);
+    if (section.list || section.model) continue;  // its tables follow, if there are any
+    bool has_header = false;
     for (const KeyRecord& record : state_->keys) {
-      if (record.section != section.path) continue;
+      // Of a table in a list, what is given: defaults would drown it, and there may be many.
+      if (record.section != section.path || (section.in_list() && !record.given)) continue;
+      if (!has_header) out += "\n" + section.header() + "\n";
+      has_header = true;
       const std::string from = record.given ? to_string(record.place) : "default";
       out += fmt::format("{} = {}  # {}\n", record.key.name, record.value, from);
     }

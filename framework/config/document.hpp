@@ -81,7 +81,11 @@ struct KeyRecord {
   std::string value;     ///< the value in force, as TOML
   bool given = false;    ///< false: the default is in force
   Place place;           ///< of the value, where given
+  std::string header;    ///< "[optimizer]", "[[quant.rules]]"
 };
+
+struct TileSize;
+struct TileSetting;
 
 namespace detail {
 struct Node;
@@ -114,12 +118,25 @@ class Section {
   std::string take_path(const Key& key, const std::string& fallback);
   std::vector<std::string> take_paths(const Key& key, const std::vector<std::string>& fallback);
 
+  /// How many elements share a scale: a count, a share 1/n of the axis, 0 for no tiles; take_tiles also reads a table of
+  /// axes, { 0 = 128, 1 = 0.5 }.
+  TileSize take_tile(const Key& key);
+  TileSetting take_tiles(const Key& key);
+
+  /// The table of this name inside this one.
+  Section table(const std::string& name);
+
   /// True if a file or an override gives the key.
   bool has(std::string_view name) const;
   /// Where the key stands; if it is not given, where the section or else the file does.
   Place place_of(std::string_view name) const;
+  /// Where the table itself stands, and the keys that the layers give in it.
+  Place place() const;
+  std::vector<std::string> given() const;
   /// Notes a problem that the reader found in a value of this section (finish() throws it).
   void refuse(std::string_view name, const std::string& sentence);
+  /// Replaces the value in force of a key that was taken, as TOML, where another key decides it.
+  void settle(const Key& key, std::string value);
 
   const std::string& path() const { return path_; }
 
@@ -129,7 +146,6 @@ class Section {
 
   detail::Node* declare(const Key& key, std::string type, std::string fallback, std::string allowed);
   void note(const Place& place, std::string sentence);
-  void settle(const Key& key, std::string value);
   /// True if a layer gives the key and the value has the type; otherwise `value` is the default and the problem is
   /// noted.
   template <class T>
@@ -155,6 +171,11 @@ class Document {
   /// `path`: "run", "quant.plugins.my_scheme". `owner` names who reads it in messages ("plugin 'my_scheme'"), if not
   /// the section.
   Section section(const std::string& path, const std::string& owner = {});
+
+  /// The tables of the list [[path]] in order, as sections "path[1]", "path[2]", …
+  std::vector<Section> list(const std::string& path);
+  /// A table of that list that no layer has: what is taken from it tells the reference of all keys what a table holds.
+  Section prototype(const std::string& path);
 
   /// Sections directly below `path` that the files have.
   std::vector<std::string> names_below(const std::string& path) const;

@@ -29,8 +29,8 @@ std::string reference_of(const std::vector<KeyRecord>& keys) {
   for (const KeyRecord& record : keys) {
     if (record.section != section) {
       section = record.section;
-      out += fmt::format("{}## [{}]\n\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n",
-                         out.empty() ? "" : "\n", section);
+      out += fmt::format("{}## {}\n\n| key | type | default | unit | meaning |\n|---|---|---|---|---|\n",
+                         out.empty() ? "" : "\n", record.header);
     }
     const std::string fallback = record.fallback.empty() ? "required" : "`" + record.fallback + "`";
     out += fmt::format("| `{}` | {} | {} | {} | {} |\n", record.key.name, cell(type_of(record)), cell(fallback),

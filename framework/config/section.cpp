@@ -1,6 +1,7 @@
 // Taking keys: each take declares the key, reads the value if a layer gives one, and notes what is wrong with it.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -135,6 +136,28 @@ Place Section::place_of(std::string_view name) const {
   return {state_->name, 0, 0};
 }
 
+Place Section::place() const { return node_ == nullptr ? Place{state_->name, 0, 0} : node_->key_place; }
+
+std::vector<std::string> Section::given() const {
+  std::vector<std::string> names;
+  if (node_ != nullptr)
+    for (const auto& [name, node] : node_->entries) names.push_back(name);
+  return names;
+}
+
+Section Section::table(const std::string& name) {
+  const std::string path = path_ + "." + name;
+  // Right behind the table that it belongs to: in the configuration in force a header below another belongs to that one.
+  auto& sections = state_->sections;
+  const auto own = std::find_if(sections.begin(), sections.end(), [&](const auto& s) { return s.path == path_; });
+  const bool model = own != sections.end() && (own->list || own->model);
+  if (state_->find_section(path) == nullptr)
+    sections.insert(own == sections.end() ? own : own + 1, detail::SectionRecord{path, {}, false, model});
+  Node* node = node_ == nullptr ? nullptr : node_->find(name);
+  if (node != nullptr && node->kind != Kind::table) node = nullptr;  // finish() refuses it
+  return Section(state_, node, path);
+}
+
 void Section::note(const Place& place, std::string sentence) {
   state_->problems.push_back({place, std::move(sentence)});
 }
@@ -145,8 +168,9 @@ Node* Section::declare(const Key& key, std::string type, std::string fallback, s
   for (const KeyRecord& record : state_->keys)
     kvant::require(record.section != path_ || record.key.name != key.name,
                    "two readers take the key '{}' of section [{}]", key.name, path_);
-  KeyRecord record{path_, key, std::move(type), std::move(fallback), std::move(allowed), {}, false, {}};
+  KeyRecord record{path_, key, std::move(type), std::move(fallback), std::move(allowed), {}, false, {}, {}};
   record.value = record.fallback;
+  if (const detail::SectionRecord* section = state_->find_section(path_)) record.header = section->header();
   Node* node = node_ == nullptr ? nullptr : node_->find(key.name);
   if (node != nullptr) {
     node->taken = true;

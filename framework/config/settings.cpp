@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "config/detail/read_quant.hpp"
 #include "config/document.hpp"
 
 namespace kvant::config {
@@ -174,62 +175,6 @@ ModelSettings read_model(Document& document) {
   return s;
 }
 
-/// A setting of quantization where no scheme is named would be a wish that is silently not met. An explicit
-/// quantization = "" is another matter: it says that nothing shall be quantized, whatever else stands in the section.
-void refuse_wishes_without_scheme(Document& document, Section& section) {
-  if (section.has("quantization")) return;
-  for (const KeyRecord& record : document.keys())
-    if (record.section == "quant" && record.given)
-      section.refuse(record.key.name,
-                     fmt::format("{} in section [quant] has nothing to act on: no 'quantization' names a scheme (write "
-                                 "quantization = \"\" if nothing shall be quantized)",
-                                 record.key.name));
-}
-
-QuantSettings read_quant(Document& document) {
-  QuantSettings s;
-  Section section = document.section("quant");
-  s.quantization = section.take({"quantization", "name of the scheme; \"\" = nothing is quantized"}, s.quantization);
-  s.use_qwix_quantization =
-      section.take({"use_qwix_quantization",
-                    "the reference's switch between rules and its older path; only true can go with a scheme"},
-                   s.use_qwix_quantization);
-  s.quantize_router_proj = section.take({"quantize_router_proj", "the router's matmul too"}, s.quantize_router_proj);
-  s.quantize_mtp = section.take({"quantize_mtp", "the multi-token-prediction block too"}, s.quantize_mtp);
-  s.quantize_logits_proj =
-      section.take({"quantize_logits_proj", "the head's matmul too, for every head that runs"}, s.quantize_logits_proj);
-  const std::string grammar = "absmax[,f], fixed,m or fixed,lo,hi, or a plugin's own";
-  s.weight_quantization_calibration_method =
-      section.take({"weight_quantization_calibration_method", "how a weight's scale is found: " + grammar},
-                   s.weight_quantization_calibration_method);
-  s.act_quantization_calibration_method = section.take(
-      {"act_quantization_calibration_method", "the same for activations"}, s.act_quantization_calibration_method);
-  s.bwd_quantization_calibration_method = section.take(
-      {"bwd_quantization_calibration_method", "the same for output gradients"}, s.bwd_quantization_calibration_method);
-  s.drhs_grad_quantization_calibration_method =
-      section.take({"drhs_grad_quantization_calibration_method",
-                    "the same for the gradient that gives the weight gradient; \"\" = as the other gradient"},
-                   s.drhs_grad_quantization_calibration_method);
-  s.bwd_quantization_dtype =
-      section.take_choice({"bwd_quantization_dtype", "type of quantized gradients under fp8_full"},
-                          s.bwd_quantization_dtype, {"e5m2", "e4m3"});
-  s.logits_proj_quant_calibration_method = section.take(
-      {"logits_proj_quant_calibration_method", "calibration of the head's weight and activation; \"\" = as everywhere"},
-      s.logits_proj_quant_calibration_method);
-  s.logits_proj_bwd_quant_calibration_method = section.take(
-      {"logits_proj_bwd_quant_calibration_method", "calibration of the head's two gradients; \"\" = as everywhere"},
-      s.logits_proj_bwd_quant_calibration_method);
-  s.quantization_local_shard_count =
-      section.take_int({"quantization_local_shard_count",
-                        "parts of the token axis of a weight gradient, each with scales of its own; -1 = 1"},
-                       s.quantization_local_shard_count, at_least(-1));
-  s.qwix_compat = section.take_choice(
-      {"qwix_compat", "\"xla\": scales and codes by rounded reciprocals, as the reference's compiler computes them"},
-      s.qwix_compat, {"", "xla"});
-  refuse_wishes_without_scheme(document, section);
-  return s;
-}
-
 DataSettings read_data(Document& document) {
   DataSettings s;
   Section section = document.section("data");
@@ -357,12 +302,13 @@ Settings read_settings(Document& document) {
   Settings settings;
   settings.run = read_run(document);
   settings.model = read_model(document);
-  settings.quant = read_quant(document);
+  settings.quant = detail::read_quant(document);
   settings.data = read_data(document);
   settings.optimizer = read_optimizer(document);
   settings.metrics = read_metrics(document);
   document.declare_family("quant.plugins", "plugin");
   add_hints(document);
+  detail::hint_at_foreign_names(document);
   return settings;
 }
 

@@ -2,13 +2,13 @@
 // here and nowhere else. read_settings fills them from a Document; check() finds what cannot go together.
 #pragma once
 
+#include "config/quant_settings.hpp"
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace kvant::config {
-
-class Document;
 
 /// Element type in which activations live between operations. Master weights and optimizer state are always float32.
 enum class ComputeType { float32, bfloat16 };
@@ -99,26 +99,6 @@ struct ModelSettings {
 
   int64_t num_moe_layers() const { return base_num_decoder_layers - first_num_dense_layers; }
   int64_t qk_head_dim() const { return qk_nope_head_dim + qk_rope_head_dim; }
-};
-
-/// [quant]. Calibration strings follow the reference: absmax[,f] | minmax[,f] | rms,f | fixed,m | fixed,lo,hi.
-struct QuantSettings {
-  std::string quantization;  ///< "" = none, otherwise the name of a scheme (built in or from a plugin)
-  bool use_qwix_quantization =
-      true;  ///< false is refused together with a scheme: the reference's legacy path is not offered
-  bool quantize_router_proj = false;
-  bool quantize_mtp = false;
-  bool quantize_logits_proj = false;
-  std::string weight_quantization_calibration_method = "absmax";
-  std::string act_quantization_calibration_method = "absmax";
-  std::string bwd_quantization_calibration_method = "absmax";
-  std::string drhs_grad_quantization_calibration_method;  ///< "" = as bwd_quantization_calibration_method
-  std::string bwd_quantization_dtype = "e5m2";            ///< e5m2 | e4m3, read by fp8_full
-  std::string logits_proj_quant_calibration_method;       ///< "" = as the weight and activation methods
-  std::string logits_proj_bwd_quant_calibration_method;   ///< "" = as the two gradient methods
-  int64_t quantization_local_shard_count = -1;            ///< tiles of the weight gradient's token axis; -1 = 1
-  std::string
-      qwix_compat;  ///< "" | "xla": scales and codes by rounded reciprocals, as the reference's numbers were made
 };
 
 /// [data]

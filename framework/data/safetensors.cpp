@@ -25,7 +25,7 @@ struct TypeInfo {
   uint64_t bytes;
   std::optional<DType> type;
 };
-constexpr std::array<TypeInfo, 15> types{{{"F32", 4, DType::f32},
+constexpr std::array<TypeInfo, 16> types{{{"F32", 4, DType::f32},
                                           {"BF16", 2, DType::bf16},
                                           {"F16", 2, DType::f16},
                                           {"I8", 1, DType::i8},
@@ -37,8 +37,9 @@ constexpr std::array<TypeInfo, 15> types{{{"F32", 4, DType::f32},
                                           {"I64", 8, {}},
                                           {"U64", 8, {}},
                                           {"U32", 4, {}},
-                                          {"I16", 2, {}},
-                                          {"U16", 2, {}},
+                                          {"I16", 2, DType::i16},
+                                          {"U16", 2, DType::u16},
+                                          {"F8_E8M0", 1, DType::e8m0},
                                           {"BOOL", 1, {}}}};
 
 const TypeInfo* find_type(std::string_view name) {

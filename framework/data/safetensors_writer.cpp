@@ -22,8 +22,12 @@ const char* stored_name(DType type) {
     case DType::i32: return "I32";
     case DType::e4m3fn: return "F8_E4M3";
     case DType::e5m2: return "F8_E5M2";
+    case DType::i16: return "I16";
+    case DType::u16: return "U16";
+    case DType::e8m0: return "F8_E8M0";
+    default: break;  // the format has no name for the others, and bytes under a wrong name would be read wrongly
   }
-  fail("A type without a name was to be stored.");
+  fail("Safetensors has no name for {}, so a tensor of it is not stored.", name_of(type));
 }
 
 uint64_t bytes_of(const TensorToWrite& t) {

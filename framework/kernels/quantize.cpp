@@ -105,7 +105,7 @@ bool grouped_scale(const QuantizeJob& job) {
   return has_groups && job.scale_along == Along::column && job.scale.numel() == group_count(job) * job.x.cols();
 }
 
-void check(const QuantizeJob& job) {
+void check(const QuantizeJob& job, bool noisy_format) {
   require(accepted(job.x.dtype), "A tensor of type {} is not quantized; float32 and bfloat16 are.",
           name_of(job.x.dtype));
   require(job.x.shape.rank >= 1 && (job.x.shape.rank == 2 || job.x.contiguous()),
@@ -117,6 +117,14 @@ void check(const QuantizeJob& job) {
   require(
       !(job.multiplier.data != nullptr && job.multiplier_along == Along::column && job.scale_along == Along::column),
       "A matrix with a multiplier for each column has no scale for each column.");
+  require(job.law.rule == ScaleRule::exact && !(job.law.input_arithmetic && job.x.dtype == DType::bf16),
+          "Scales by a block rule and arithmetic in bfloat16 are those of tiles (quantize_tiles.hpp).");
+  require(job.noise.rounding == Rounding::nearest || noisy_format,
+          "The format has no stochastic rounding (encode_noisy).");
+  require(job.noise.row_ids.data == nullptr ||
+              (job.noise.row_ids.dtype == DType::i32 && job.noise.row_ids.numel() == job.x.rows()),
+          "Row numbers of shape {} do not fit a matrix of shape {}.", to_string(job.noise.row_ids.shape),
+          to_string(job.x.shape));
   check_vector("scale", job.scale, job.scale_along, job);
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);

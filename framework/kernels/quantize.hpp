@@ -6,6 +6,7 @@
 //   (1/s))
 #pragma once
 
+#include "numerics/noise.hpp"
 #include "tensor/tensor.hpp"
 
 #include <cstdint>
@@ -21,6 +22,16 @@ enum class Along : uint8_t {
   column,  ///< [C], or [G,C]: one for each column within each group of rows
 };
 
+/// What a scale may be, once m / bound is known. A power of two or an e4m3 number is what block formats store
+/// (docs/numerics.md).
+enum class ScaleRule : uint8_t {
+  exact,                ///< m / bound
+  power_of_two_up,      ///< the smallest power of two s with m/s <= bound: nothing saturates
+  power_of_two_down,    ///< 2^(floor(log2 m) - floor(log2 bound)), as OCP MX 1.0 has it: up to a binade saturates
+  power_of_two_biased,  ///< the reference's: m/bound · rule_factor rounded to bfloat16, its power of two
+  e4m3,  ///< m / bound rounded to e4m3fn, 2^-9 to 448, times an outer scale of the tensor where there is one
+};
+
 /// How a magnitude becomes a scale and values become codes. The default is Kvant's own arithmetic, in float32 whatever
 /// x's type: s = m / bound, 1 where m is zero (and only there), at least the smallest normal number, never infinite; v
 /// · (1/s), rounded once to the nearest code. The flags give the reference's arithmetic (docs/numerics.md), for
@@ -32,6 +43,18 @@ struct ScaleLaw {
   bool scale_by_reciprocal = false;  ///< s = m · (1/bound), as XLA computes it
   bool true_quotient = false;        ///< v / s instead of v · (1/s)
   bool reference_guard = false;      ///< every s below 2^-63 becomes 1, live rows included
+  bool input_arithmetic = false;     ///< every result is rounded to x's type, scales too (tiles only)
+  ScaleRule rule = ScaleRule::exact;
+  float rule_factor = 1;  ///< of power_of_two_biased: 60/31 for 8-bit codes, 12/7 for 4-bit ones
+};
+
+/// Noise of stochastic rounding (numerics/noise.hpp). Element (r, c) of a matrix is number (first_row + r) · C + c, or
+/// row_ids[r] · C + c: the number of the token, not of the row that it happens to lie in.
+struct NoiseJob {
+  Rounding rounding = Rounding::nearest;
+  uint64_t seed = 0, stream = 0;
+  int64_t first_row = 0;
+  TensorView row_ids;  ///< i32 [R], or empty
 };
 
 /// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an
@@ -51,6 +74,8 @@ struct QuantizeJob {
   Along scale_along = Along::row;
   ScaleLaw law;
   float fixed_scale = 0;  ///< > 0: the scale is this number (one for the tensor), nothing is measured
+
+  NoiseJob noise;  ///< of stochastic rounding
 
   TensorView clip;  ///< f32 like scale, or empty: receives m, beyond which a value was clipped
   TensorView

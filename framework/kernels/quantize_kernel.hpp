@@ -23,7 +23,7 @@ inline long rows_of_chunk(long cols, std::size_t element) {
 }
 
 // ---- compiled once, in quantize.cpp ----
-void check(const QuantizeJob& job);
+void check(const QuantizeJob& job, bool noisy_format);
 Source<float> source_f32(const QuantizeJob& job);
 Source<bf16_t> source_bf16(const QuantizeJob& job);
 /// True when `scale` holds one row of numbers for each group.
@@ -51,12 +51,16 @@ struct Target {
   float* clip;
   int32_t* magnitudes;
   ScaleLaw law;
+  ElementNoise noise;
   explicit Target(const QuantizeJob& job)
       : codes(static_cast<typename Format::storage*>(job.codes.data)),
         scale(static_cast<float*>(job.scale.data)),
         clip(static_cast<float*>(job.clip.data)),
         magnitudes(static_cast<int32_t*>(job.magnitudes.data)),
-        law(job.law) {}
+        law(job.law),
+        noise(noise_of_job(job.noise, job.x.cols())) {}
+
+  KOKKOS_INLINE_FUNCTION bool noisy() const { return noise.rounding != Rounding::nearest; }
 };
 
 /// One row: its scale from its magnitude, and its codes.
@@ -66,7 +70,10 @@ KOKKOS_INLINE_FUNCTION void finish_row(const Source<T>& in, const Target<Format>
   const ScalePair pair = scale_of(out.law, magnitude);
   out.scale[r] = pair.scale;
   if (out.clip != nullptr) out.clip[r] = calibrated(out.law, magnitude);
-  if (pair.finite) {
+  if (pair.finite && out.noisy()) {
+    encode_row_noisy<Format>(out.law, out.noise, out.noise.element(r, in.cols), in.row(r), in.cols, in.row_factor(r),
+                             factors, pair.divisor, nullptr, out.codes + r * in.cols);
+  } else if (pair.finite) {
     encode_row<Format>(out.law, true, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor, nullptr,
                        out.codes + r * in.cols);
   } else {
@@ -127,10 +134,14 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
           if (constant &&
               row_magnitude(in.row(r), in.cols, in.row_factor(r), factors) >= static_cast<int32_t>(infinity_bits))
             Kokkos::atomic_store(out.scale, float_of(0x7fc00000u));  // whoever stores it stores the same
-          encode_row<Format>(out.law, !constant, in.row(r), in.cols, in.row_factor(r), factors,
-                             constant || by_column ? constant_divisor : divisors[0],
-                             by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr,
-                             out.codes + r * in.cols);
+          const float divisor = constant || by_column ? constant_divisor : divisors[0];
+          const float* many = by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr;
+          if (out.noisy())
+            encode_row_noisy<Format>(out.law, out.noise, out.noise.element(r, in.cols), in.row(r), in.cols,
+                                     in.row_factor(r), factors, divisor, many, out.codes + r * in.cols);
+          else
+            encode_row<Format>(out.law, !constant, in.row(r), in.cols, in.row_factor(r), factors, divisor, many,
+                               out.codes + r * in.cols);
         }
       });
 }
@@ -202,7 +213,7 @@ void encode_all(const Exec& exec, const QuantizeJob& job) {
 template <NumericFormat Format>
 void quantize(const Exec& exec, const QuantizeJob& job) {
   namespace detail = quantize_detail;
-  detail::check(job);
+  detail::check(job, detail::HasNoisy<Format>);
   if (job.x.numel() == 0 && job.scale.numel() == 0) return;
   if (job.fixed_scale > 0) {
     detail::store_fixed_scale(exec, job);
@@ -233,8 +244,8 @@ void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob&
     quantize<Format>(exec, columns);
     return;
   }
-  detail::check(rows);
-  detail::check(columns);
+  detail::check(rows, detail::HasNoisy<Format>);
+  detail::check(columns, detail::HasNoisy<Format>);
   detail::reset_magnitudes(exec, columns);
   if (rows.x.dtype == DType::f32)
     detail::rows_and_column_magnitudes<Format, float>(exec, rows, columns);

@@ -23,6 +23,8 @@ template <int exponent, int mantissa, FloatVariant variant, int bias = default_b
 struct Float {
   static constexpr int code_bits = 1 + exponent + mantissa;
   static_assert(mantissa >= 1 && code_bits <= 16 && bias >= 1 && bias + mantissa <= 125);
+  /// What encode() does with a value that rounds to more than the largest code; encode_with() is told.
+  static constexpr Overflow overflow = Overflow::saturate;
   using storage = std::conditional_t<(code_bits <= 8), uint8_t, uint16_t>;
 
   static constexpr uint32_t sign_code = 1u << (code_bits - 1);
@@ -68,9 +70,28 @@ struct Float {
     const uint32_t finite = select(rounded > largest_code, beyond, rounded);
     return with_sign(select(is_nan_bits(magnitude), nan_code, finite), v);
   }
-  KVANT_FUNCTION static constexpr storage encode(float v) { return encode_with<Overflow::saturate>(v); }
+  KVANT_FUNCTION static constexpr storage encode(float v) { return encode_with<overflow>(v); }
   /// The same for a value that is known to round into the range.
   KVANT_FUNCTION static constexpr storage encode_in_range(float v) { return with_sign(round(magnitude_bits(v)), v); }
+
+  /// Stochastic rounding: v is moved by `noise` of the step between its two neighbouring codes, -1/2 <= noise <= 1/2,
+  /// then rounded to nearest. The bits of a float grow by the same amount from code to code, so moving them moves the
+  /// value by a part of the step whatever the binade; subnormal codes are equally spaced values.
+  KVANT_FUNCTION static constexpr storage encode_noisy(float v, float noise) {
+    constexpr int shift = 23 - mantissa;
+    constexpr float magic = 12582912.0f;
+    const uint32_t magnitude = magnitude_bits(v);
+    if (magnitude >= bits_of(max_finite)) return encode(v);
+    const float along = float_of(bits_of(noise) ^ (bits_of(v) & 0x80000000u));  // towards larger magnitudes
+    uint32_t code = 0;
+    if (magnitude < bits_of(power_of_two(1 - bias))) {
+      const float steps = float_of(magnitude) * power_of_two(bias + mantissa - 1) + along;
+      code = bits_of((steps > 0.0f ? steps : 0.0f) + magic) - bits_of(magic);
+    } else {
+      code = round(magnitude + (bits_of(along * static_cast<float>(1 << shift) + magic) - bits_of(magic)));
+    }
+    return with_sign(code > largest_code ? largest_code : code, v);
+  }
 
   KVANT_FUNCTION static constexpr float decode(storage code) {
     const uint32_t magnitude = code & (sign_code - 1);
@@ -94,6 +115,8 @@ struct Float {
     const uint32_t fraction = largest_code & ((1u << mantissa) - 1);
     return float_of((static_cast<uint32_t>(field - bias + 127) << 23) | (fraction << (23 - mantissa)));
   }();
+  static constexpr float lowest = -max_finite;
+  static constexpr float reference_bound = max_finite;
 };
 
 using E4M3fn = Float<4, 3, FloatVariant::fn>;

@@ -16,7 +16,13 @@ namespace kvant {
 ///              NaN becomes the format's NaN, or 0 where there is none (a quantizer then poisons the scale,
 ///              kernels/quantize_kernel.hpp)
 /// decode       the exact value of a code
-/// A format may have encode_in_range too, which need not clamp: the value is known to round to a finite code.
+/// A format may have more, and Kvant's own do:
+/// encode_in_range   need not clamp: the value is known to round to a finite code
+/// encode_noisy      (v, noise): stochastic rounding, v is moved by noise · the step between its two neighbouring codes
+/// lowest            the lowest value, where it is not -max_finite
+/// reference_bound   what the reference library maps the largest entry to, where it is not max_finite
+/// code_bits         bits of a code, where they are fewer than storage has
+/// overflow          what encode does beyond the range; saturate, or there is a reason
 template <class F>
 concept NumericFormat = std::integral<typename F::storage> && requires(float v, typename F::storage code) {
   { F::max_finite } -> std::convertible_to<float>;

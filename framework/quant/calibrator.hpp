@@ -3,23 +3,55 @@
 // it.
 #pragma once
 
+#include "kernels/quantize.hpp"
 #include "plugin/registry.hpp"
 
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+namespace kvant {
+class Arena;
+}
+
 namespace kvant::quant {
 
-/// Range of a tensor. Symmetric: [-m, m] with m = factor · max|x| over what shares a scale, or with a constant m.
+class Codec;
+
+/// What a search is given: the values of everything that shares a scale, a row for each.
+struct RangeJob {
+  TensorView values;   ///< f32 [scales, n], dense: x · multiplier
+  TensorView largest;  ///< f32 [scales]: max|v| of each row
+  const Codec* codec = nullptr;
+  ScaleLaw law;       ///< how a range becomes a scale
+  DType type;         ///< f32 or bf16: what the tensor is stored in
+  TensorView ranges;  ///< f32 [scales], result: m > 0; the range of the row is [-m, m]
+  Arena& arena;       ///< workspace; what is taken is given back
+};
+
+/// A calibration that looks at more than the largest magnitude. Rows that hold a NaN or an infinity, and rows of zeros,
+/// need no thought: whoever asks poisons the scale of the first and gives 1 to the second; a range that is not above 0
+/// becomes the largest magnitude.
+class RangeSearch {
+ public:
+  virtual ~RangeSearch() = default;
+  /// Results must not depend on the number of threads: integers in any order, floats in one order.
+  virtual void find(const Exec& exec, const RangeJob& job) const = 0;
+};
+
+/// Range of a tensor. Symmetric: [-m, m] with m = factor · max|x| over what shares a scale, or found by a search, or
+/// constant. With a zero point: factor · [min(x, 0), max(x, 0)], or [low, high].
 struct Calibration {
-  bool measured = true;  ///< false: the range is `low`, `high` for the whole tensor, whatever it holds
+  bool measured = true;     ///< false: the range is `low`, `high` for the whole tensor, whatever it holds
+  bool zero_point = false;  ///< the range is not symmetric
   float factor = 1;
   float low = 0, high = 0;
+  std::shared_ptr<const RangeSearch> search;  ///< or null: nothing but maxima is looked at
   std::string text;  ///< as the configuration wrote it, for tables; filled in by parse_calibration
 
   /// Values can lie outside of the range, so the gradient of the dense products is masked there.
-  bool clips() const { return !measured || factor < 1; }
+  bool clips() const { return !measured || factor < 1 || search != nullptr; }
 };
 
 class Calibrator {

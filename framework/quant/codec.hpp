@@ -4,7 +4,8 @@
 // (quant/format_codec.hpp) makes a codec of one, inside the plugin that brings it.
 #pragma once
 
-#include "kernels/quantize.hpp"
+#include "kernels/clipping_search.hpp"
+#include "kernels/quantize_tiles.hpp"
 #include "tensor/tensor.hpp"
 
 #include <string_view>
@@ -16,13 +17,20 @@ class Codec {
  public:
   virtual ~Codec() = default;
 
-  /// Type in which codes are stored. i8: integers, whose products are integer arithmetic.
+  /// Type in which codes are stored; tensors of codes carry it, and no codec takes those of another. i8: integers,
+  /// whose products are integer arithmetic.
   virtual DType storage() const = 0;
+  /// Bits of a code: fewer than storage has where codes can be packed (kernels/pack.hpp).
+  virtual int code_bits() const = 0;
   /// True when the scaled GEMMs read the codes; false: decode() is called first.
   virtual bool readable_by_gemm() const = 0;
-  /// The magnitude that the largest entry is mapped to: the largest finite code or, for integers and if asked, half a
-  /// step beyond.
-  virtual float bound(bool half_step) const = 0;
+  /// The magnitude that the largest entry is mapped to: the largest finite code or, if asked, what the reference takes
+  /// (integers: half a step beyond).
+  virtual float bound(bool reference) const = 0;
+  /// Codes are their own values, so a range that is not symmetric can have a zero point.
+  virtual bool integer() const = 0;
+  /// The format can be rounded stochastically.
+  virtual bool stochastic() const = 0;
 
   virtual void quantize(const Exec& exec, const QuantizeJob& job) const = 0;
   /// Two quantizations of the same x, rows.scale_along = row and columns.scale_along = column, in as few passes over x
@@ -30,10 +38,20 @@ class Codec {
   virtual void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob& columns) const = 0;
   /// values (f32) = decoded codes, without the scale. Same shapes.
   virtual void decode(const Exec& exec, const TensorView& codes, const TensorView& values) const = 0;
+
+  virtual void quantize_tiles(const Exec& exec, const TileJob& job) const = 0;
+  virtual void dequantize_tiles(const Exec& exec, const TileDecode& job) const = 0;
+  virtual void search_clipping(const Exec& exec, const ClippingSearch& job) const = 0;
 };
 
-/// The codecs that Kvant itself has, by qtype: int8, float8_e4m3fn, float8_e5m2. Null: not one of them.
+/// The codecs that Kvant itself has, by qtype: int2 to int8 and int16, uint2 to uint8, every small float, nf4, and the
+/// codes of the block formats (mxfp8: those of float8_e4m3fn). Null: not one of them.
 const Codec* builtin_codec(std::string_view qtype);
 std::vector<std::string_view> builtin_qtypes();
+
+/// What a block format says of its scales; every other qtype gives the law back as it is. Kvant's rule rounds powers of
+/// two up, so that nothing saturates; `reference`: the biased one of Qwix; `round_up` beside it: that of its release
+/// 0.1.8. Scales in e4m3 have the outer scale of the job, if there is one (docs/numerics.md).
+ScaleLaw with_block_rule(std::string_view qtype, ScaleLaw law, bool reference, bool round_up = false);
 
 }  // namespace kvant::quant

@@ -3,6 +3,7 @@
 #include "base/error.hpp"
 #include "kernels/scaled_gemm.hpp"
 #include "ops/matmul_site.hpp"
+#include "quant/operand_quantizer.hpp"
 #include "quant/quantized_weight.hpp"
 #include "tensor/arena.hpp"
 
@@ -15,7 +16,13 @@ TensorView as_matrix(const TensorView& x) { return x.shape.rank == 2 ? x : x.res
 class QuantizedMatmul final : public MatmulOp {
  public:
   QuantizedMatmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe, uint32_t act_key)
-      : site_(site), recipe_(std::move(recipe)), act_key_(act_key), weight_(site, recipe_) {}
+      : site_(site), recipe_(std::move(recipe)), act_key_(act_key), weight_(site, recipe_) {
+    for (const OperandRecipe* operand : {&recipe_->act, &recipe_->weight, &recipe_->grad_input, &recipe_->grad_weight})
+      require(
+          !operand->calibration.zero_point,
+          "The site {} {} asks for the calibration \"{}\", which needs a zero point; a product of this kind has none.",
+          site.path, site.op, operand->calibration.text);
+  }
 
   DType arithmetic(Arm arm) const override {
     const OperandRecipe& first = arm == Arm::forward ? recipe_->act
@@ -40,7 +47,7 @@ class QuantizedMatmul final : public MatmulOp {
     QuantizeJob job =
         job_of(ctx, act, matrix, payload.codes, payload.scale.slice_rows(0, 1), by_row ? Along::row : Along::tensor);
     if (clips) job.clip = payload.scale.slice_rows(1, 1).reshaped({scales});
-    act.codec->quantize(ctx.exec, job);
+    quantize_operand(ctx.exec, ctx.arena, act, job);
   }
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
@@ -121,7 +128,7 @@ class QuantizedMatmul final : public MatmulOp {
     columns.multiplier_along = recipe_->act.granularity == Granularity::per_row ? Along::row : Along::tensor;
     if (per_expert) columns.offsets = groups.offsets;
     if (!wants_input) {
-      by_column.codec->quantize(ctx.exec, columns);
+      quantize_operand(ctx.exec, ctx.arena, by_column, columns);
       return g;
     }
     g.input.codes = ctx.arena.allocate(by_row.codec->storage(), {rows, n});
@@ -130,11 +137,12 @@ class QuantizedMatmul final : public MatmulOp {
     row.multiplier = weight_.scale();
     row.multiplier_along = recipe_->weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
     if (recipe_->weight.granularity == Granularity::per_expert_column) row.offsets = groups.offsets;
-    if (by_row.codec == by_column.codec) {
+    const bool tiles = goes_by_tiles(by_row, dy.dtype) || goes_by_tiles(by_column, dy.dtype);
+    if (by_row.codec == by_column.codec && !tiles) {
       by_row.codec->quantize_pair(ctx.exec, row, columns);
     } else {
-      by_row.codec->quantize(ctx.exec, row);
-      by_column.codec->quantize(ctx.exec, columns);
+      quantize_operand(ctx.exec, ctx.arena, by_row, row);
+      quantize_operand(ctx.exec, ctx.arena, by_column, columns);
     }
     return g;
   }

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "ops/matmul_site.hpp"
+#include "quant/operand_quantizer.hpp"
 #include "tensor/arena.hpp"
 
 namespace kvant::quant {
@@ -59,7 +60,7 @@ void QuantizedWeight::refresh(StepContext& ctx, bool for_backward) {
     job.fixed_scale = weight.calibration.high / weight.law.bound;
   else
     job.magnitudes = ctx.arena.allocate(DType::i32, {scale_.numel()});
-  weight.codec->quantize(ctx.exec, job);
+  quantize_operand(ctx.exec, ctx.arena, weight, job);
   if (packs(false)) pack(ctx.exec, codes, false, forward_);
   if (for_backward && packs(true)) {
     pack(ctx.exec, codes, true, backward_);

@@ -5,6 +5,7 @@
 #include "kernels/transfer.hpp"
 #include "numerics/bf16.hpp"
 #include "quant/plan.hpp"
+#include "quant/verify.hpp"
 #include "train/engine.hpp"
 #include "train/parameters_file.hpp"
 
@@ -273,8 +274,16 @@ bool Verification::holds() const {
 
 Verification verify_file(const std::string& path, const Exec& exec, comm::Communicator& world) {
   const SafetensorsFile file(path);
+  if (quant::records_quantizers(file)) {
+    quant::VerifiedFile verified = quant::verify_quantizers(file, exec);
+    Verification result{path, {}, std::move(verified.not_compared)};
+    for (quant::VerifiedTensor& t : verified.tensors)
+      result.comparisons.push_back({std::move(t.tensor), std::move(t.measure), t.error, t.limit});
+    return result;
+  }
   if (file.metadata("format") != "kvant-golden-maxtext/1" || file.metadata("kind") != "model")
-    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kind \"model\".", path,
+    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kind \"model\", and "
+           "\"kvant-golden/1\", kinds \"convert\" and \"quantize\".", path,
            file.metadata("format"), file.metadata("kind"));
   const std::filesystem::path beside = std::filesystem::path(path).parent_path() / file.metadata("params");
   if (!std::filesystem::exists(beside)) refuse("{}: its weights are in {}, which is not beside it.", path, file.metadata("params"));

@@ -37,6 +37,8 @@ class DeviceBuffer {
         store(host.data(), i, to_bf16(value));
       else if (view_.dtype == DType::i32)
         store(host.data(), i, static_cast<int32_t>(values[i]));
+      else if (view_.dtype == DType::i16)
+        store(host.data(), i, static_cast<int16_t>(values[i]));
       else
         store(host.data(), i, static_cast<uint8_t>(static_cast<int>(values[i])));
     }
@@ -59,6 +61,8 @@ class DeviceBuffer {
         values[i] = load<int32_t>(host.data(), i);
       else if (view_.dtype == DType::i8)
         values[i] = load<int8_t>(host.data(), i);
+      else if (view_.dtype == DType::i16)
+        values[i] = load<int16_t>(host.data(), i);
       else
         values[i] = load<uint8_t>(host.data(), i);
     }

@@ -16,6 +16,11 @@ struct Problem {
 struct SectionRecord {
   std::string path;
   std::string owner;  ///< who reads it, in words; empty = the section itself is name enough
+  bool list = false;   ///< a list of tables, [[path]]
+  bool model = false;  ///< stands for a table inside one of a list, for the reference of all keys
+
+  bool in_list() const { return path.find('[') != std::string::npos; }  ///< a table of a list, or inside one
+  std::string header() const;                                           ///< "[run]", "[[quant.rules]]"
 };
 
 struct State {

@@ -14,7 +14,8 @@ std::string join(const std::string& path, const std::string& name) { return path
 
 std::vector<std::string> visible_sections(const State& state) {
   std::vector<std::string> names;
-  for (const SectionRecord& section : state.sections) names.push_back("[" + section.path + "]");
+  for (const SectionRecord& section : state.sections)
+    if (!section.in_list()) names.push_back(section.header());
   return names;
 }
 
@@ -53,7 +54,8 @@ std::string advice_for_key(const State& state, const std::string& section, const
 
 std::string advice_for_section(const State& state, const std::string& path) {
   std::vector<std::string> names;
-  for (const SectionRecord& section : state.sections) names.push_back(section.path);
+  for (const SectionRecord& section : state.sections)
+    if (!section.in_list()) names.push_back(section.path);
   const std::string meant = nearest(path, names);
   if (!meant.empty()) return fmt::format("did you mean [{}]?", meant);
   return fmt::format("valid are {}", listed(visible_sections(state)));
@@ -89,11 +91,29 @@ void note_absent_member(State& state, const std::string& family, const std::stri
                                    loaded.empty() ? "none" : listed(loaded), near)});
 }
 
+void walk(State& state, const std::string& path, const Node& table, const std::string& except);
+
+/// The tables of a list, or what stands in its place.
+void walk_list(State& state, const std::string& path, const Node& node, const std::string& except) {
+  if (node.kind != Kind::array) {
+    state.problems.push_back(
+        {node.key_place, fmt::format("'{0}' is a list of tables, each written [[{0}]]; found {1}", path, describe(node))});
+    return;
+  }
+  for (size_t i = 0; i < node.items.size(); ++i)
+    if (node.items[i].kind == Kind::table) walk(state, fmt::format("{}[{}]", path, i + 1), node.items[i], except);
+}
+
 void walk(State& state, const std::string& path, const Node& table, const std::string& except) {
   for (const auto& [name, node] : table.entries) {
     const std::string below = join(path, name);
     if (node.taken || (below == except && node.kind == Kind::table)) continue;
-    const bool is_section = state.find_section(below) != nullptr;
+    const SectionRecord* section = state.find_section(below);
+    const bool is_section = section != nullptr;
+    if (is_section && section->list) {
+      walk_list(state, below, node, except);
+      continue;
+    }
     if (node.kind != Kind::table) {
       if (is_section)
         state.problems.push_back({node.key_place, fmt::format("'{0}' is the section [{0}], so it is a table; found {1}",
@@ -112,6 +132,14 @@ void walk(State& state, const std::string& path, const Node& table, const std::s
 }
 
 }  // namespace
+
+std::string SectionRecord::header() const {
+  const size_t bracket = path.find('[');
+  if (bracket == std::string::npos) return list ? "[[" + path + "]]" : "[" + path + "]";
+  const size_t end = path.find(']', bracket);
+  const std::string inner = path.substr(end + 1);  // ".additional_qt_config" of a table inside one of the list
+  return inner.empty() ? "[[" + path.substr(0, bracket) + "]]" : "[" + path.substr(0, bracket) + inner + "]";
+}
 
 const SectionRecord* State::find_section(std::string_view path) const {
   for (const SectionRecord& section : sections)

@@ -182,7 +182,9 @@ KOKKOS_INLINE_FUNCTION void encode_row_as(const T* x, long n, float factor, cons
 }
 
 template <class Format>
-concept HasInRange = requires(float v) { Format::encode_in_range(v); };
+concept HasInRange = requires(float v) {
+  Format::encode_in_range(v);
+};
 
 /// A measured scale with a factor of at least 1 maps every value of its cell to at most `bound`, up to rounding.
 template <class Format>
@@ -206,6 +208,47 @@ KOKKOS_INLINE_FUNCTION void encode_row(const ScaleLaw& law, bool measured, const
     encode_row_as<Format, Encoding::quotient>(x, n, factor, factors, divisor, divisors, law.limit, codes);
   else
     encode_row_as<Format, Encoding::clamped>(x, n, factor, factors, divisor, divisors, law.limit, codes);
+}
+
+/// Noise as a kernel sees it.
+struct ElementNoise {
+  Rounding rounding = Rounding::nearest;
+  uint64_t seed = 0, stream = 0;
+  int64_t first = 0;  ///< number of the first element
+  const int32_t* row_ids = nullptr;
+
+  KOKKOS_INLINE_FUNCTION uint64_t element(long row, long cols) const {
+    return static_cast<uint64_t>(row_ids == nullptr ? first + row * cols : static_cast<int64_t>(row_ids[row]) * cols);
+  }
+};
+
+inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
+  return {job.rounding, job.seed, job.stream, job.first_row * cols, static_cast<const int32_t*>(job.row_ids.data)};
+}
+
+template <class Format>
+concept HasNoisy = requires(float v) {
+  Format::encode_noisy(v, v);
+};
+
+/// encode_row with stochastic rounding; `element` is the number of the first value.
+template <class Format, class T>
+KOKKOS_INLINE_FUNCTION void encode_row_noisy(const ScaleLaw& law, const ElementNoise& noise, uint64_t element,
+                                             const T* x, long n, float factor, const float* factors, float divisor,
+                                             const float* divisors, typename Format::storage* codes) {
+  if constexpr (HasNoisy<Format>) {
+    Random4 block{};
+    for (long c = 0; c < n; ++c) {
+      const uint64_t e = element + static_cast<uint64_t>(c);
+      if (c == 0 || e % 4 == 0) block = philox(noise.seed, noise.stream, e / 4);
+      const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
+      const float d = divisors == nullptr ? divisor : divisors[c];
+      float ratio = law.true_quotient ? v / d : v * d;
+      ratio = ratio > law.limit ? law.limit : ratio;
+      ratio = ratio < -law.limit ? -law.limit : ratio;
+      codes[c] = Format::encode_noisy(ratio, noise_of(noise.rounding, block.word[e % 4]));
+    }
+  }
 }
 
 template <class Format>

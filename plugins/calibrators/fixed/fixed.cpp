@@ -10,7 +10,8 @@ using namespace kvant::quant;
 class Fixed final : public Calibrator {
  public:
   std::string description() const override {
-    return "fixed,m: the range [-m, m], m > 0; fixed,lo,hi: the range [lo, hi], lo <= 0 <= hi, lo < hi";
+    return "fixed,m: the range [-m, m], m > 0; fixed,lo,hi: the range [lo, hi], lo <= 0 <= hi, lo < hi "
+           "(integers alone where lo is not -hi)";
   }
 
   Calibration calibrate(std::span<const float> arguments) const override {
@@ -22,6 +23,7 @@ class Fixed final : public Calibrator {
     if (arguments.size() == 1 && !(arguments[0] > 0)) kvant::refuse("The range is not positive.");
     if (calibration.low > 0 || calibration.high < 0 || !(calibration.low < calibration.high))
       kvant::refuse("The range must contain 0 and be non-empty.");
+    calibration.zero_point = calibration.low != -calibration.high;
     return calibration;
   }
 };

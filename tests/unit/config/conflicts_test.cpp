@@ -163,7 +163,33 @@ TEST_CASE("quantization that undoes or misses its object is named") {
   check_each(
       {
           {[](Settings& s) { s.quant.use_qwix_quantization = false; },
-           "use_qwix_quantization = false asks for the reference's older path"},
+           "which knows int8, int8w, int4w, intmp, fp8 and nanoo_fp8; quantization = \"int8_full\" needs true"},
+          {[](Settings& s) {
+             s.quant.use_qwix_quantization = false;
+             s.quant.quantization = "intmp";
+           },
+           "quantization = \"intmp\" needs quant_cfg_path"},
+          {[](Settings& s) {
+             s.quant.use_qwix_quantization = false;
+             s.quant.quantization = "int8w";
+             s.quant.qwix_compat = "xla";
+           },
+           "qwix_compat = \"xla\" is the arithmetic of the newer path"},
+          {[](Settings& s) { s.quant.quantization = "int8w"; }, "set use_qwix_quantization = false"},
+          {[](Settings& s) { s.quant.quantization = "nanoo_fp8"; }, "set use_qwix_quantization = false"},
+          {[](Settings& s) { s.quant.quant_cfg_path = "/a.json"; }, "quant_cfg_path = \"/a.json\" is read by quantization = \"intmp\" only"},
+          {[](Settings& s) { s.quant.quantization = "te_mxfp8"; }, "is a recipe of another library, which is not offered; mxfp8 comes nearest"},
+          {[](Settings& s) { s.quant.quantization = "te_nvfp4_no_rht"; }, "nvfp4_train comes nearest"},
+          {[](Settings& s) { s.quant.quantization = "te_fp8_delayedscaling"; }, "fp8_full or fp8_gpu comes nearest"},
+          {[](Settings& s) { s.quant.quantization = "aqt_fp8"; }, "fp8_full or fp8_gpu comes nearest"},
+          {[](Settings& s) { s.quant.bwd_delayed_scaling_margin = 2; }, "have nothing to act on, since bwd_delayed_scaling = false"},
+          {[](Settings& s) {
+             s.quant.bwd_delayed_scaling = true;
+             s.quant.bwd_quantization_calibration_method = "fixed,1";
+           },
+           "so their calibration methods would be ignored"},
+          {[](Settings& s) { s.quant.logits_proj_bwd_quant_calibration_method = "absmax"; },
+           "logits_proj_bwd_quant_calibration_method = \"absmax\" has nothing to act on"},
           {[](Settings& s) { s.quant.quantize_router_proj = true; },
            "quantize_router_proj = true undoes [model] float32_gate_logits = true"},
           {[](Settings& s) {
@@ -183,6 +209,28 @@ TEST_CASE("quantization that undoes or misses its object is named") {
            "quantization_local_shard_count = 0 means nothing"},
       },
       find_model_conflicts);
+}
+
+TEST_CASE("the older path and its values pass where they belong together") {
+  for (const char* name : {"int8", "int8w", "int4w", "intmp", "fp8", "nanoo_fp8"}) {
+    Settings s = clean();
+    s.quant.use_qwix_quantization = false;
+    s.quant.quantization = name;
+    if (s.quant.quantization == "intmp") s.quant.quant_cfg_path = "/a.json";
+    INFO(name);
+    CHECK(find_model_conflicts(s).empty());
+  }
+  Settings s = clean();
+  s.quant.use_qwix_quantization = false;
+  s.quant.quantization = "int8";
+  s.quant.quantization_local_shard_count = 0;  // there: no quantized weight gradient
+  CHECK(find_model_conflicts(s).empty());
+  s.quant.quantization_local_shard_count = 1;
+  s.model.use_sliced_mla_proj = true;
+  REQUIRE_THROWS_WITH(check_model(s), ContainsSubstring("the older path does not know slices"));
+  s = clean();
+  s.quant.quantize_logits_proj = s.model.logits_via_embedding = true;
+  REQUIRE_THROWS_WITH(check_model(s), ContainsSubstring("quantize_logits_proj = true would quantize the embedding"));
 }
 
 TEST_CASE("what nothing honours yet is refused, not ignored") {

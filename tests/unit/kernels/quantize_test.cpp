@@ -355,6 +355,12 @@ TEST_CASE("a job whose tensors do not fit is refused", "[kernels][quantize]") {
   refused([](auto& run) { run.job.scale = run.job.scale.slice_rows(0, 5); });
   refused([](auto& run) { run.job.fixed_scale = 1.0f; });
   refused([](auto& run) { run.job.uniform_group = 4; });
+  refused([](auto& run) { run.job.noise.row_ids = run.job.scale; });
+  refused([](auto& run) { run.job.law.rule = ScaleRule::power_of_two_up; });
+  refused([](auto& run) {
+    run.job.x.dtype = DType::bf16;
+    run.job.law.input_arithmetic = true;
+  });
   refused([](auto& run) { run.job.magnitudes = {}; }, Along::column, 8);
   refused(
       [](auto& run) {

@@ -1,0 +1,87 @@
+// The recorded quantizations of the reference through the calibrators and codecs that a run uses, and files that must
+// not hold.
+#include "quant/verify.hpp"
+#include "base/error.hpp"
+#include "base/kokkos.hpp"
+#include "support/temporary_folder.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <fstream>
+#include <iterator>
+
+using namespace kvant;
+using namespace kvant::quant;
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+std::string data_file(const std::string& name) {
+  return std::string(KVANT_SOURCE_DIR) + "/tests/reference/data/" + name + ".safetensors";
+}
+
+int beyond(const VerifiedFile& v) {
+  int count = 0;
+  for (const VerifiedTensor& t : v.tensors)
+    if (!(t.error <= t.limit)) {
+      ++count;
+      UNSCOPED_INFO(t.tensor << ": " << t.measure << " " << t.error << ", limit " << t.limit);
+    }
+  return count;
+}
+
+std::string bytes_of(const std::string& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+}  // namespace
+
+TEST_CASE("recorded quantizers hold", "[quant][golden]") {
+  for (const char* name : {"qwix_convert", "qwix_quantize", "qwix_mx_wheel_0_1_8"}) {
+    const data::SafetensorsFile file(data_file(name));
+    REQUIRE(records_quantizers(file));
+    const VerifiedFile v = verify_quantizers(file, Exec{});
+    INFO(name);
+    CHECK(beyond(v) == 0);
+    CHECK(v.not_compared.empty());
+    CHECK(v.tensors.size() > (std::string(name) == "qwix_quantize" ? 1200u : 15u));
+  }
+  CHECK_FALSE(records_quantizers(data::SafetensorsFile(data_file("qwix_dot_general_qt"))));
+  CHECK_FALSE(records_quantizers(data::SafetensorsFile(data_file("ds3_tiny.none"))));
+}
+
+TEST_CASE("one wrong bit of a recorded file does not hold", "[quant][golden]") {
+  const test::TemporaryFolder folder;
+  const std::string original = bytes_of(data_file("qwix_mx_wheel_0_1_8"));
+  const data::SafetensorsFile file(data_file("qwix_mx_wheel_0_1_8"));
+  uint64_t header = 0;
+  for (int i = 7; i >= 0; --i) header = header << 8 | static_cast<unsigned char>(original[static_cast<std::size_t>(i)]);
+  for (const char* tensor : {"scale", "q", "dq", "stat_absmax"}) {
+    const auto& stored = file.tensor(std::string("mxfp8/absmax/c0t1x32/d_f32/") + tensor);
+    std::string changed = original;
+    changed[8 + header + stored.begin] = static_cast<char>(changed[8 + header + stored.begin] ^ 1);
+    const std::string path = folder.write("changed.safetensors", changed);
+    INFO(tensor);
+    CHECK(beyond(verify_quantizers(data::SafetensorsFile(path), Exec{})) == 1);
+  }
+}
+
+TEST_CASE("a recorded file is compared whole, and its cases must be known", "[quant][golden]") {
+  const test::TemporaryFolder folder;
+  const std::string original = bytes_of(data_file("qwix_mx_wheel_0_1_8"));
+  const auto with = [&](const std::string& from, const std::string& to) {
+    REQUIRE(from.size() == to.size());  // the header keeps its length
+    std::string changed = original;
+    for (auto at = changed.find(from); at != std::string::npos; at = changed.find(from, at))
+      changed.replace(at, from.size(), to);
+    return folder.write("changed.safetensors", changed);
+  };
+  const std::string unknown = with("\\\"qtype\\\": \\\"mxfp8\\\"", "\\\"qtype\\\": \\\"mxfp9\\\"");
+  CHECK_THROWS_WITH(verify_quantizers(data::SafetensorsFile(unknown), Exec{}), ContainsSubstring("mxfp9"));
+  const std::string method = with("\\\"calibration\\\": \\\"absmax\\\"", "\\\"calibration\\\": \\\"absmix\\\"");
+  CHECK_THROWS_WITH(verify_quantizers(data::SafetensorsFile(method), Exec{}), ContainsSubstring("absmix"));
+  const std::string fewer = with("\\\"mxfp4/absmax/c0t1x32/d_bf16\\\"]", "\\\"mxfp4/absmax/c0t1x32/d_f32\\\" ]");
+  CHECK(verify_quantizers(data::SafetensorsFile(fewer), Exec{}).not_compared.size() == 4);
+}
