@@ -117,7 +117,7 @@ void Moe::forward(StepContext& ctx, const Sequence& seq, const Balance& balance,
   const int64_t R = seq.tokens() * k;
   route(ctx, seq, balance, x, saved);
   if (ctx.tap != nullptr) ctx.show("score/" + gate.site.numbered_path(), saved.score);
-  const Groups groups{saved.offsets};
+  const Groups groups{saved.offsets, saved.slot_of_row};
   saved.sorted = arena.allocate(dtype, {R, emb});
   saved.gate = arena.allocate(dtype, {R, width});
   saved.up = arena.allocate(dtype, {R, width});
@@ -143,7 +143,7 @@ void Moe::backward(StepContext& ctx, const Sequence& seq, const Balance& balance
   Arena& arena = ctx.arena;
   const ArenaScope scope(arena);
   const int64_t T = seq.tokens(), R = T * k;
-  const Groups groups{saved.offsets};
+  const Groups groups{saved.offsets, saved.slot_of_row};
   // Each line undoes one of forward, from the last to the first.
   bool first = true;
   if (shared_experts > 0) {

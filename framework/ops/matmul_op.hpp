@@ -27,6 +27,7 @@ struct WeightRef {
 /// Rows by group; no offsets: one dense product.
 struct Groups {
   TensorView offsets;  ///< i32 [G+1] in execution memory, or empty
+  TensorView row_ids;  ///< i32 [R]: token · top-k + slot of each row, so that noise belongs to it wherever it was sorted to
   bool grouped() const { return offsets.data != nullptr; }
 };
 

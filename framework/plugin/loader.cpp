@@ -6,7 +6,7 @@
 #include "config/suggest.hpp"
 #include "plugin/abi.hpp"
 #include "plugin/detail/check.hpp"
-#include "plugin/detail/guard.hpp"
+#include "plugin/guard.hpp"
 #include "plugin/detail/search.hpp"
 
 #include <dlfcn.h>
@@ -99,14 +99,14 @@ void open_and_register(const Info& info) {
   const auto enter = entry_of<KvantPluginRegister>(library, info, "kvant_plugin_register");
 
   const KvantPluginRecord* record = nullptr;
-  detail::guard(origin, "repeating its record", [&] { record = query(); });
+  guard(origin, "repeating its record", [&] { record = query(); });
   Info ignored;
   const KvantPluginRecord read = detail::read_record(detail::ElfFile(info.file), ignored);
   if (record == nullptr || std::memcmp(record, &read, sizeof(read)) != 0)
     refuse("{} answers kvant_plugin_query with another record than its file holds; build it again.", title(info));
 
   Collector collector(info);
-  detail::guard(origin, "registering", [&] { enter(static_cast<Host*>(&collector)); });
+  guard(origin, "registering", [&] { enter(static_cast<Host*>(&collector)); });
   collector.commit(origin);
 }
 
@@ -242,7 +242,7 @@ void shut_down() {
   clear_registries();
   for (; !all.opened.empty(); all.opened.pop_back()) {
     try {
-      detail::guard(all.opened.back().origin, "destroying its static objects", all.opened.back().close);
+      guard(all.opened.back().origin, "destroying its static objects", all.opened.back().close);
     } catch (const std::exception& error) {  // nobody above a finalize hook can catch it
       log::error("{}", error.what());
     }

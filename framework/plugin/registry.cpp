@@ -2,7 +2,7 @@
 
 #include "base/error.hpp"
 #include "config/suggest.hpp"
-#include "plugin/detail/guard.hpp"
+#include "plugin/guard.hpp"
 
 #include <algorithm>
 #include <array>

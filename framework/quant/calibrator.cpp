@@ -2,10 +2,13 @@
 
 #include "base/error.hpp"
 #include "config/suggest.hpp"
+#include "plugin/guard.hpp"
 #include "plugin/loader.hpp"
 
 #include <charconv>
 #include <cmath>
+#include <memory>
+#include <utility>
 #include <vector>
 
 namespace kvant::quant {
@@ -28,6 +31,35 @@ float parse_number(std::string_view field, std::string_view whole) {
   return value;
 }
 
+/// What a plugin answers is checked before anything is computed with it.
+void check_answer(const Calibration& c, std::string_view text, const plugin::Origin& origin) {
+  if (!c.measured) {
+    if (!(std::isfinite(c.low) && std::isfinite(c.high) && c.low < c.high && c.low <= 0 && c.high >= 0))
+      refuse("{} answered the calibration \"{}\" with the range [{}, {}]; a finite one that holds 0 and is not empty is expected.",
+             plugin::subject(origin), text, c.low, c.high);
+  } else if (!(std::isfinite(c.factor) && c.factor > 0)) {
+    refuse("{} answered the calibration \"{}\" with the factor {}; a finite number above 0 is expected.", plugin::subject(origin), text,
+           c.factor);
+  }
+}
+
+std::string describe(const Calibrator& calibrator, const plugin::Origin& origin) {
+  return plugin::guard(origin, "describing itself", [&] { return calibrator.description(); });
+}
+
+/// A search runs in every step: what it throws there is named too.
+class GuardedSearch final : public RangeSearch {
+ public:
+  GuardedSearch(std::shared_ptr<const RangeSearch> search, plugin::Origin origin) : search_(std::move(search)), origin_(std::move(origin)) {}
+  void find(const Exec& exec, const RangeJob& job) const override {
+    plugin::guard(origin_, "searching a range", [&] { search_->find(exec, job); });
+  }
+
+ private:
+  std::shared_ptr<const RangeSearch> search_;
+  plugin::Origin origin_;
+};
+
 }  // namespace
 
 Calibration parse_calibration(std::string_view text) {
@@ -42,13 +74,17 @@ Calibration parse_calibration(std::string_view text) {
   Calibrator& calibrator = plugin::use<Calibrator>(name);
   std::vector<float> arguments;
   for (std::size_t i = 1; i < fields.size(); ++i) arguments.push_back(parse_number(fields[i], text));
+  const plugin::Origin& origin = plugin::Registry<Calibrator>::origin(name);
+  Calibration calibration;
   try {
-    Calibration calibration = calibrator.calibrate(arguments);
-    calibration.text = text;
-    return calibration;
-  } catch (const std::exception& e) {
-    refuse("The calibration \"{}\" is refused: {} Accepted: {}.", text, e.what(), calibrator.description());
+    calibration = plugin::call(origin, "calibrating", [&] { return calibrator.calibrate(arguments); });
+  } catch (const UsageError& e) {
+    refuse("The calibration \"{}\" is refused: {} Accepted: {}.", text, e.what(), describe(calibrator, origin));
   }
+  check_answer(calibration, text, origin);
+  calibration.text = text;
+  if (calibration.search != nullptr) calibration.search = std::make_shared<GuardedSearch>(std::move(calibration.search), origin);
+  return calibration;
 }
 
 }  // namespace kvant::quant

@@ -16,7 +16,12 @@ TensorView as_matrix(const TensorView& x) { return x.shape.rank == 2 ? x : x.res
 class QuantizedMatmul final : public MatmulOp {
  public:
   QuantizedMatmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe, uint32_t act_key)
-      : site_(site), recipe_(std::move(recipe)), act_key_(act_key), weight_(site, recipe_) {
+      : site_(site),
+        recipe_(std::move(recipe)),
+        act_key_(act_key),
+        weight_(site, recipe_),
+        input_noise_(stream_of("gradient for dx " + site.numbered_path() + " " + site.op)),
+        weight_noise_(stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
     for (const OperandRecipe* operand : {&recipe_->act, &recipe_->weight, &recipe_->grad_input, &recipe_->grad_weight})
       require(
           !operand->calibration.zero_point,
@@ -103,6 +108,16 @@ class QuantizedMatmul final : public MatmulOp {
     return job;
   }
 
+  /// Two streams, one for each arm: they round different tensors.
+  static NoiseJob noise_of(const StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, uint64_t purpose) {
+    NoiseJob noise;
+    noise.rounding = recipe.rounding;
+    noise.seed = ctx.seed;
+    noise.stream = noise_stream(purpose, static_cast<uint64_t>(ctx.step), static_cast<uint64_t>(ctx.micro_batch));
+    noise.row_ids = groups.row_ids;
+    return noise;
+  }
+
   /// Codes as the GEMM reads them: as they are, or decoded to f32 in workspace for a format that it does not know.
   static TensorView readable(StepContext& ctx, const OperandRecipe& recipe, const TensorView& codes) {
     if (recipe.codec->readable_by_gemm()) return codes;
@@ -126,6 +141,7 @@ class QuantizedMatmul final : public MatmulOp {
         job_of(ctx, by_column, dy, g.weight.codes, g.weight.scale, whole_columns ? Along::tensor : Along::column);
     columns.multiplier = payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()});
     columns.multiplier_along = recipe_->act.granularity == Granularity::per_row ? Along::row : Along::tensor;
+    columns.noise = noise_of(ctx, by_column, groups, weight_noise_);
     if (per_expert) columns.offsets = groups.offsets;
     if (!wants_input) {
       quantize_operand(ctx.exec, ctx.arena, by_column, columns);
@@ -137,6 +153,7 @@ class QuantizedMatmul final : public MatmulOp {
     row.multiplier = weight_.scale();
     row.multiplier_along = recipe_->weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
     if (recipe_->weight.granularity == Granularity::per_expert_column) row.offsets = groups.offsets;
+    row.noise = noise_of(ctx, by_row, groups, input_noise_);
     const bool tiles = goes_by_tiles(by_row, dy.dtype) || goes_by_tiles(by_column, dy.dtype);
     if (by_row.codec == by_column.codec && !tiles) {
       by_row.codec->quantize_pair(ctx.exec, row, columns);
@@ -207,6 +224,7 @@ class QuantizedMatmul final : public MatmulOp {
   std::shared_ptr<const Recipe> recipe_;
   uint32_t act_key_;
   QuantizedWeight weight_;
+  uint64_t input_noise_, weight_noise_;
 };
 
 }  // namespace

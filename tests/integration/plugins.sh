@@ -33,6 +33,30 @@ for plugin in no_record missing_entry hidden own_kokkos undefined_symbol liar th
   nothing_written
 done
 
+# Schemes and calibrators that throw in one of their entries, or answer nonsense: a sentence that names plugin and file.
+named="Plugin 'throwing_quant' ($bad/throwing_quant/libkvant_throwing_quant.so)"
+export KVANT_PLUGIN_PATH=$bad/throwing_quant
+for entry in "rules|giving its rules: it threw something" "configure|taking its settings: it threw 'the table is not sorted'" "codec|naming the codec of test_codec: it threw something"; do
+  expect 2 explain "$config" --set "quant.quantization=test_${entry%%|*}"
+  shows "$named failed while ${entry#*|}"
+done
+expect 2 train "$config" --run-dir run "${small[@]}" --set quant.quantization=test_quantize
+shows "$named failed while quantizing: it threw something that is not a std::exception."
+rm -rf run
+method() { expect "$1" "${@:3}" "$config" --set "quant.weight_quantization_calibration_method=$2"; }
+method 2 test_calibrate explain
+shows "$named failed while calibrating: it threw something"
+for factor in 0 -1; do
+  method 2 "test_calibrate,$factor" explain
+  shows "$named answered the calibration \"test_calibrate,$factor\" with the factor $factor; a finite number above 0 is expected."
+done
+method 2 test_calibrate,0,0 explain
+shows "with the range [0, 0]; a finite one that holds 0 and is not empty is expected."
+method 2 test_search train --run-dir run "${small[@]}"
+shows "$named failed while searching a range: it threw something"
+rm -rf run
+unset KVANT_PLUGIN_PATH
+
 # A plugin with a table in a static View: normal end, error after it was loaded, signal.
 view=(--set "run.plugins=[\"$bad/static_view/libkvant_static_view.so\"]")
 expect 0 train "$config" --run-dir run "${small[@]}" "${view[@]}"
