@@ -72,15 +72,15 @@ int run(const Arguments& arguments) {
   auto model = make_model(setup.settings.model);
   const quant::Plan plan = quant::Plan::bind(model->sites(), setup.settings);
 
-  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir, "runs", bytes_of_run(*model, setup.settings));
+  train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
+  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir, "runs", bytes_of_run(engine.model(), setup.settings));
   folder.write("config.toml", setup.document.resolved());
   log::configure(log::Level::info, (folder.path() / "run.log").string());
   runtime.log_description();
   log::info("{}", dataset->describe());
-  log::info("{} parameters; {} of {} matmul sites quantized", model->params().count(), plan.quantized_count(), plan.decisions().size());
+  log::info("{} parameters; {} of {} matmul sites quantized", engine.model().params().count(), plan.quantized_count(), plan.decisions().size());
   folder.write("sites.txt", plan.table());
 
-  train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
   engine.allocate();
   stop_if_asked("before the first step");
   train::MetricsWriter metrics(folder, setup.settings.run.steps, setup.settings.metrics.log_period);

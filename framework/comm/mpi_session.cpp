@@ -2,12 +2,31 @@
 #include "comm/communicator.hpp"
 #include "comm/detail/mpi_check.hpp"
 
+#include <pwd.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
 namespace kvant::comm {
+
+namespace {
+
+/// Open MPI gives up, with pages of its own words, where HOME is not set (cron jobs, some containers).
+void give_home() {
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0') return;
+  const passwd* user = getpwuid(getuid());
+  const bool known = user != nullptr && user->pw_dir != nullptr && *user->pw_dir != '\0';
+  ::setenv("HOME", known ? user->pw_dir : std::filesystem::temp_directory_path().c_str(), 1);
+}
+
+}  // namespace
 
 MpiSession::MpiSession() {
   int initialized = 0, provided = MPI_THREAD_SINGLE;
   detail::check_mpi(MPI_Initialized(&initialized), "MPI_Initialized");
   if (initialized == 0) {
+    give_home();
     detail::check_mpi(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
     ours_ = true;
   } else {

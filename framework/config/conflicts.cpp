@@ -190,7 +190,7 @@ void check_data(const Settings& s, Conflicts& c) {
   if (d.dataset_type == "text") {
     c.when(d.dataset_name.empty() && d.dataset_path.empty(), "[data] names no text: give dataset_path or dataset_name");
     c.when(!d.dataset_name.empty() && !d.dataset_path.empty(),
-           "[data] names two texts, dataset_name = \"{}\" and dataset_path = \"{}\": give one of them", d.dataset_name,
+           "[data] names two texts, dataset_name = \"{}\" and dataset_path = \"{}\": give one of them (dataset_name = \"\" takes the first back)", d.dataset_name,
            d.dataset_path.empty() ? "" : d.dataset_path.front());
     c.when(d.tokenizer_type == "sentencepiece" && d.tokenizer_path.empty(),
            "[data] tokenizer_type = \"sentencepiece\" needs tokenizer_path");

@@ -1,4 +1,4 @@
-// Verification: runs what a file of recorded values says and compares every tensor in it (layout: docs/numerics.md).
+// Verification: runs what a file of recorded values says and compares every tensor in it.
 #pragma once
 
 #include "base/kokkos.hpp"

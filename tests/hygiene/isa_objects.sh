@@ -12,8 +12,10 @@ while read -r source; do
     [[ $(uname -m) != x86_64 ]] || offence "$source: no object of it in $KVANT_BUILD"
     continue
   fi
-  # W, V: weak; u: unique (an inline variable or a static of an inline function)
-  while read -r symbol; do offence "$object: weak symbol $symbol"; done < <(nm -C --defined-only "$object" | awk '$2 ~ /^[WVwvu]$/ {$1 = ""; print}')
+  # W, V: weak; u: unique (an inline variable or a static of an inline function). What nvcc makes weak of an anonymous
+  # namespace has a name of its file's own.
+  while read -r symbol; do offence "$object: weak symbol $symbol"; done < <(nm --defined-only "$object" |
+    awk '$2 ~ /^[WVwvu]$/ && !/_GLOBAL__N_/ {print $2, $3}' | c++filt)
   while read -r hit; do offence "$source:$hit"; done < <(grep -nE '#[[:space:]]*include' "$source" |
     grep -vE '<(immintrin|stdint|stddef|x86intrin)\.h>|"kernels/isa/[a-z0-9_]+\.hpp"' || true)
 done < <(find framework/kernels/isa -name '*_avx2.cpp' -o -name '*_avx512.cpp' -o -name '*_avx512vnni.cpp' -o -name '*_avxvnni.cpp' | sort)

@@ -24,6 +24,10 @@ run 1 env OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 tree/kvant explain x.tom
 shows "under an MPI launcher nothing is built"
 run 1 env SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=2 tree/kvant setup
 shows "set-up is not done under an MPI launcher"
+run 1 env CXX=/no/such/compiler tree/kvant explain x.toml
+shows "the environment variable CXX is '/no/such/compiler', which is no program here"
+run 1 env -u CXX Kokkos_ROOT=/no/such/folder tree/kvant setup
+shows "the environment variable Kokkos_ROOT is '/no/such/folder', which is no folder"
 run 1 tree/kvant setup now
 shows "setup takes no arguments, but it was given 'now'"
 [[ ! -e tree/build ]] || fail "something was built"

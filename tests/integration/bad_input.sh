@@ -40,6 +40,15 @@ for threads in 0 abc -3 513 100000; do
   shows_once "OMP_NUM_THREADS is \"$threads\"; a number of threads from 1 to 512 is expected."
 done
 
+# Without a home (cron jobs, some containers) all is as ever.
+for command in "env -u HOME" "env HOME="; do
+  $command "$KVANT_BIN" explain "$quick" --json >stdout.txt 2>stderr.txt || fail "$command: explain ended with $?: $(tail -n 3 stderr.txt)"
+done
+
+# A mask of the optimizer that matches nothing is refused before a folder is made.
+expect 2 train "$quick" --set 'optimizer.adamw_mask=["no_such_parameter"]' --run-dir masked
+[[ ! -e masked ]] || fail "a refused mask made a run folder"
+
 # The run folder.
 touch file
 expect 2 train "$quick" --set run.steps=1 --run-dir file
