@@ -105,6 +105,20 @@ bool grouped_scale(const QuantizeJob& job) {
   return has_groups && job.scale_along == Along::column && job.scale.numel() == group_count(job) * job.x.cols();
 }
 
+void check_noise(const NoiseJob& job, const Shape& shape, bool noisy_format) {
+  require(job.rounding == Rounding::nearest || noisy_format, "The format has no stochastic rounding (encode_noisy).");
+  const TensorView &ids = job.row_ids, &given = job.given;
+  const bool matrix = shape.rank == 2;
+  require(ids.data == nullptr || (matrix && ids.dtype == DType::i32 && ids.numel() == shape[0]),
+          "Row numbers of shape {} do not fit a tensor of shape {}.", to_string(ids.shape), to_string(shape));
+  require(!job.by_row || matrix, "Noise for each row needs a matrix, not a tensor of shape {}.", to_string(shape));
+  const auto fits = [&](int axis) { return given.shape[axis] == 1 || given.shape[axis] == shape[axis]; };
+  require(given.data == nullptr || (matrix && given.shape.rank == 2 && given.dtype == DType::f32 &&
+                                    given.contiguous() && fits(0) && fits(1)),
+          "Noise of {} of shape {} does not fit a tensor of shape {}.", name_of(given.dtype), to_string(given.shape),
+          to_string(shape));
+}
+
 void check(const QuantizeJob& job, bool noisy_format) {
   require(accepted(job.x.dtype), "A tensor of type {} is not quantized; float32 and bfloat16 are.",
           name_of(job.x.dtype));
@@ -119,12 +133,7 @@ void check(const QuantizeJob& job, bool noisy_format) {
       "A matrix with a multiplier for each column has no scale for each column.");
   require(job.law.rule == ScaleRule::exact && !(job.law.input_arithmetic && job.x.dtype == DType::bf16),
           "Scales by a block rule and arithmetic in bfloat16 are those of tiles (quantize_tiles.hpp).");
-  require(job.noise.rounding == Rounding::nearest || noisy_format,
-          "The format has no stochastic rounding (encode_noisy).");
-  require(job.noise.row_ids.data == nullptr ||
-              (job.noise.row_ids.dtype == DType::i32 && job.noise.row_ids.numel() == job.x.rows()),
-          "Row numbers of shape {} do not fit a matrix of shape {}.", to_string(job.noise.row_ids.shape),
-          to_string(job.x.shape));
+  check_noise(job.noise, {job.x.rows(), job.x.cols()}, noisy_format);
   check_vector("scale", job.scale, job.scale_along, job);
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);

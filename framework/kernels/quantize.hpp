@@ -54,7 +54,10 @@ struct NoiseJob {
   Rounding rounding = Rounding::nearest;
   uint64_t seed = 0, stream = 0;
   int64_t first_row = 0;
-  TensorView row_ids;  ///< i32 [R], or empty
+  TensorView row_ids = {};  ///< i32 [R], or empty
+  bool by_row = false;      ///< one draw for a whole row, as in the reference: element (r, c) is number r
+  /// f32 [R,C], [R,1] or [1,C], or empty: this noise, drawn by somebody else (recorded numbers).
+  TensorView given = {};
 };
 
 /// x [R,C] → codes [R,C] and scales. Plain data: crosses plugin borders. Where what shares a scale holds a NaN or an

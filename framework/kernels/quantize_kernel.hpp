@@ -71,8 +71,8 @@ KOKKOS_INLINE_FUNCTION void finish_row(const Source<T>& in, const Target<Format>
   out.scale[r] = pair.scale;
   if (out.clip != nullptr) out.clip[r] = calibrated(out.law, magnitude);
   if (pair.finite && out.noisy()) {
-    encode_row_noisy<Format>(out.law, out.noise, out.noise.element(r, in.cols), in.row(r), in.cols, in.row_factor(r),
-                             factors, pair.divisor, nullptr, out.codes + r * in.cols);
+    encode_row_noisy<Format>(out.law, out.noise, r, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor,
+                             nullptr, out.codes + r * in.cols);
   } else if (pair.finite) {
     encode_row<Format>(out.law, true, in.row(r), in.cols, in.row_factor(r), factors, pair.divisor, nullptr,
                        out.codes + r * in.cols);
@@ -137,8 +137,8 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
           const float divisor = constant || by_column ? constant_divisor : divisors[0];
           const float* many = by_column ? divisors + (per_group ? group * in.cols : 0) : nullptr;
           if (out.noisy())
-            encode_row_noisy<Format>(out.law, out.noise, out.noise.element(r, in.cols), in.row(r), in.cols,
-                                     in.row_factor(r), factors, divisor, many, out.codes + r * in.cols);
+            encode_row_noisy<Format>(out.law, out.noise, r, in.row(r), in.cols, in.row_factor(r), factors, divisor,
+                                     many, out.codes + r * in.cols);
           else
             encode_row<Format>(out.law, !constant, in.row(r), in.cols, in.row_factor(r), factors, divisor, many,
                                out.codes + r * in.cols);

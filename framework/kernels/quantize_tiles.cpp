@@ -103,10 +103,6 @@ void check_shapes(const TileJob& job) {
     require(along != Along::column || job.tile[1] > 1,
             "A matrix with a multiplier for each column has no scale for each column.");
   }
-  if (job.noise.row_ids.data != nullptr)
-    require(shape.rank == 2 && job.noise.row_ids.dtype == DType::i32 && job.noise.row_ids.numel() == shape[0],
-            "Row numbers of shape {} do not fit a tensor of shape {}.", to_string(job.noise.row_ids.shape),
-            to_string(shape));
 }
 
 void check_law(const TileJob& job, const FormatFacts& format) {
@@ -118,8 +114,7 @@ void check_law(const TileJob& job, const FormatFacts& format) {
           "A range from minimum to maximum needs a tensor for zero points.");
   require(job.zero_point.data == nullptr || job.law.rule == ScaleRule::exact,
           "Scales that are powers of two or e4m3 numbers belong to symmetric ranges.");
-  require(job.noise.rounding == Rounding::nearest || format.noisy,
-          "The format has no stochastic rounding (encode_noisy).");
+  check_noise(job.noise, job.x.shape, format.noisy);
   require(job.outer.data == nullptr || (job.law.rule == ScaleRule::e4m3 && job.outer.numel() == 1),
           "An outer scale is one number and belongs to scales in e4m3.");
   if (job.statistic == Statistic::constant)
@@ -130,7 +125,8 @@ void check_law(const TileJob& job, const FormatFacts& format) {
 }
 
 bool keeps_axes(const TileJob& job) {
-  return job.multiplier.data != nullptr || job.noise.row_ids.data != nullptr || !job.x.contiguous();
+  return job.multiplier.data != nullptr || job.noise.row_ids.data != nullptr || job.noise.by_row ||
+         job.noise.given.data != nullptr || !job.x.contiguous();
 }
 
 TileGrid grid_of(const TileJob& job) {
@@ -169,6 +165,7 @@ TileProblem<T> tile_problem(const TileJob& job, const FormatFacts& format) {
   p.law.outer = static_cast<const float*>(job.outer.data);
   p.statistic = job.statistic;
   p.noise = noise_of_job(job.noise, job.x.cols());
+  if (!job.noise.by_row) p.noise.row_step = p.grid.cols;  // of merged axes the elements are numbered all the same
   p.low_limit = job.low_limit;
   p.high_limit = job.high_limit;
   p.scale = job.scale.as<float>();

@@ -121,20 +121,17 @@ KOKKOS_INLINE_FUNCTION void measure_piece_of_tiles(const TileProblem<T>& p, cons
   }
 }
 
-/// Values of one row with one scale, or with one for each column (`step` 1).
+/// Columns [at, at + n) of a row with one scale, or with one for each column (`step` 1).
 template <class Format, class T>
-KOKKOS_INLINE_FUNCTION void encode_carefully(const TileProblem<T>& p, const T* x, long n, float factor,
+KOKKOS_INLINE_FUNCTION void encode_carefully(const TileProblem<T>& p, long row, long at, long n, float factor,
                                              const float* factors, const float* scale, const float* divisor,
-                                             const float* zero, long step, uint64_t element,
-                                             typename Format::storage* codes) {
+                                             const float* zero, long step, typename Format::storage* codes) {
+  const T* x = p.in.row(row) + at;
+  const bool noisy = p.noise.rounding != Rounding::nearest;
   Random4 block{};
+  int64_t number = -1;
   for (long c = 0; c < n; ++c) {
-    float noise = 0;
-    if (p.noise.rounding != Rounding::nearest) {
-      const uint64_t e = element + static_cast<uint64_t>(c);
-      if (c == 0 || e % 4 == 0) block = philox(p.noise.seed, p.noise.stream, e / 4);
-      noise = noise_of(p.noise.rounding, block.word[e % 4]);
-    }
+    const float noise = noisy ? p.noise.draw(row, at + c, block, number) : 0.0f;
     const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
     codes[c] = careful_code<Format>(p.law, v, scale[c * step], divisor[c * step], zero[c * step], noise);
   }
@@ -168,8 +165,8 @@ KOKKOS_INLINE_FUNCTION void encode_piece(const TileProblem<T>& p, const TilePiec
       const float* factors = p.in.column_factors(0) == nullptr ? nullptr : p.in.column_factors(0) + at;
       typename Format::storage* out = codes + r * p.grid.cols + at;
       if (p.careful())
-        encode_carefully<Format>(p, x, run, factor, factors, scale + which, divisor + which, zero + which, step,
-                                 p.noise.element(r, p.grid.cols) + static_cast<uint64_t>(at), out);
+        encode_carefully<Format>(p, r, at, run, factor, factors, scale + which, divisor + which, zero + which, step,
+                                 out);
       else if (!p.law.symmetric)
         encode_shifted<Format>(x, run, factor, factors, divisor + which, zero + which, step, out);
       else if (step == 0 && is_nan_bits(magnitude_bits(divisor[which])))

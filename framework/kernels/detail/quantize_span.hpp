@@ -210,43 +210,67 @@ KOKKOS_INLINE_FUNCTION void encode_row(const ScaleLaw& law, bool measured, const
     encode_row_as<Format, Encoding::clamped>(x, n, factor, factors, divisor, divisors, law.limit, codes);
 }
 
-/// Noise as a kernel sees it.
+/// Noise as a kernel sees it: element (r, c) is number (row_ids[r], or r) · row_step + c · col_step + first.
 struct ElementNoise {
   Rounding rounding = Rounding::nearest;
   uint64_t seed = 0, stream = 0;
-  int64_t first = 0;  ///< number of the first element
+  int64_t first = 0, row_step = 0, col_step = 1;
   const int32_t* row_ids = nullptr;
+  const float* given = nullptr;
+  long given_row = 0, given_col = 0;  ///< strides
 
-  KOKKOS_INLINE_FUNCTION uint64_t element(long row, long cols) const {
-    return static_cast<uint64_t>(row_ids == nullptr ? first + row * cols : static_cast<int64_t>(row_ids[row]) * cols);
+  /// `block` holds the four draws that `number` says, and the next ones when this element is not among them.
+  KOKKOS_INLINE_FUNCTION float draw(long row, long c, Random4& block, int64_t& number) const {
+    if (given != nullptr) return given[row * given_row + c * given_col];
+    const int64_t e = (row_ids == nullptr ? first + row * row_step : row_ids[row] * row_step) + c * col_step;
+    if (e / 4 != number) {
+      number = e / 4;
+      block = philox(seed, stream, static_cast<uint64_t>(number));
+    }
+    return noise_of(rounding, block.word[e % 4]);
   }
 };
 
 inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
-  return {job.rounding, job.seed, job.stream, job.first_row * cols, static_cast<const int32_t*>(job.row_ids.data)};
+  ElementNoise n;
+  n.rounding = job.rounding;
+  n.seed = job.seed;
+  n.stream = job.stream;
+  n.row_step = job.by_row ? 1 : cols;
+  n.col_step = job.by_row ? 0 : 1;
+  n.first = job.first_row * n.row_step;
+  n.row_ids = static_cast<const int32_t*>(job.row_ids.data);
+  n.given = static_cast<const float*>(job.given.data);
+  if (n.given != nullptr) {
+    n.given_row = job.given.shape[0] == 1 ? 0 : job.given.shape[1];
+    n.given_col = job.given.shape[1] == 1 ? 0 : 1;
+  }
+  return n;
 }
+
+/// Throws kvant::Error where noise does not fit a tensor of this shape, or the format has none.
+void check_noise(const NoiseJob& job, const Shape& shape, bool noisy_format);
 
 template <class Format>
 concept HasNoisy = requires(float v) {
   Format::encode_noisy(v, v);
 };
 
-/// encode_row with stochastic rounding; `element` is the number of the first value.
+/// encode_row with stochastic rounding.
 template <class Format, class T>
-KOKKOS_INLINE_FUNCTION void encode_row_noisy(const ScaleLaw& law, const ElementNoise& noise, uint64_t element,
-                                             const T* x, long n, float factor, const float* factors, float divisor,
+KOKKOS_INLINE_FUNCTION void encode_row_noisy(const ScaleLaw& law, const ElementNoise& noise, long row, const T* x,
+                                             long n, float factor, const float* factors, float divisor,
                                              const float* divisors, typename Format::storage* codes) {
   if constexpr (HasNoisy<Format>) {
     Random4 block{};
+    int64_t number = -1;
     for (long c = 0; c < n; ++c) {
-      const uint64_t e = element + static_cast<uint64_t>(c);
-      if (c == 0 || e % 4 == 0) block = philox(noise.seed, noise.stream, e / 4);
       const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
       const float d = divisors == nullptr ? divisor : divisors[c];
       float ratio = law.true_quotient ? v / d : v * d;
       ratio = ratio > law.limit ? law.limit : ratio;
       ratio = ratio < -law.limit ? -law.limit : ratio;
-      codes[c] = Format::encode_noisy(ratio, noise_of(noise.rounding, block.word[e % 4]));
+      codes[c] = Format::encode_noisy(ratio, noise.draw(row, c, block, number));
     }
   }
 }

@@ -130,6 +130,40 @@ TEST_CASE("a matrix and its tiles draw the same noise", "[kernels][quantize]") {
   CHECK(scale.floats() == run.scale.floats());
 }
 
+TEST_CASE("noise may be shared by a row, or given", "[kernels][quantize]") {
+  const auto values = matrix();
+  const auto codes_of = [&](auto&& change, bool tiles) {
+    Noisy<Int<8>> run(values, Along::row, rows);
+    change(run.job.noise);
+    if (!tiles) {
+      quantize<Int<8>>(Exec{}, run.job);
+    } else {
+      TileJob job;
+      job.x = run.job.x;
+      job.tile = {1, cols, 1, 1};
+      job.codes = run.job.codes;
+      job.scale = run.job.scale;
+      job.law = run.job.law;
+      job.noise = run.job.noise;
+      quantize_tiles<Int<8>>(Exec{}, job);
+    }
+    Kokkos::fence();
+    return run.codes.integers();
+  };
+  std::vector<double> by_row(rows), full(rows * cols);
+  for (std::size_t i = 0; i < full.size(); ++i) full[i] = noise_of(Rounding::uniform, 11, noise().stream, i);
+  for (std::size_t r = 0; r < by_row.size(); ++r) by_row[r] = full[r];
+  const DeviceBuffer row_noise(DType::f32, {rows, 1}, by_row), all_noise(DType::f32, {rows, cols}, full),
+      wrong(DType::f32, {rows, 2});
+  for (const bool tiles : {false, true}) {
+    const auto drawn = codes_of([](NoiseJob&) {}, tiles), shared = codes_of([](NoiseJob&n) { n.by_row = true; }, tiles);
+    CHECK(codes_of([&](NoiseJob& n) { n.given = all_noise; }, tiles) == drawn);
+    CHECK(codes_of([&](NoiseJob& n) { n.given = row_noise; }, tiles) == shared);
+    CHECK(drawn != shared);
+    CHECK_THROWS_AS(codes_of([&](NoiseJob& n) { n.given = wrong; }, tiles), Error);
+  }
+}
+
 TEST_CASE("a format without stochastic rounding is refused noise", "[kernels][quantize]") {
   Noisy<E8M0> run(matrix(), Along::row, rows);
   CHECK_THROWS_AS(quantize<E8M0>(Exec{}, run.job), Error);
