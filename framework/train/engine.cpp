@@ -220,7 +220,9 @@ Losses Engine::read_losses(std::span<const data::Batch> micro_batches, const Wei
     l.xent_sum += v[LossSums::lm];
     z_sum += v[LossSums::z];
     l.moe_lb += share * v[LossSums::balance];
-    l.max_logit = std::max<double>(l.max_logit, v[LossSums::max_logit]);
+    // Quiet comparisons: a NaN stays, and is no floating-point trap here but named below.
+    const double largest = v[LossSums::max_logit];
+    if (std::isnan(largest) || std::isgreater(largest, l.max_logit)) l.max_logit = largest;
     for (std::size_t k = 0; k < l.mtp_sum.size(); ++k) l.mtp_sum[k] += v[LossSums::ahead + k];
     // A router row that is not finite would choose experts by accident: the loss is made to say so.
     if (c[LossSums::router_nonfinite] > 0) l.xent_sum = std::numeric_limits<double>::quiet_NaN();

@@ -2,6 +2,7 @@
 #include "base/kokkos.hpp"
 #include "comm/communicator.hpp"
 #include "kernels/transfer.hpp"
+#include "support/untrapped.hpp"
 #include "train/engine.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -111,6 +112,7 @@ TEST_CASE("a step after the first allocates nothing and fences only where it say
 }
 
 TEST_CASE("a NaN names step and tensor, stops the run and leaves the parameters") {
+  const kvant::test::Untrapped untrapped;
   Run run;
   const kvant::data::Batch b = batch(run.s, 2);
   SECTION("in a parameter") {
