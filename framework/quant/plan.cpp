@@ -3,10 +3,14 @@
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
 #include "base/log.hpp"
+#include "config/suggest.hpp"
 #include "plugin/loader.hpp"
 #include "quant/quantized_matmul.hpp"
 #include "quant/resolve.hpp"
 #include "quant/scheme.hpp"
+#include "quant/user_rules.hpp"
+
+#include <algorithm>
 
 namespace kvant::quant {
 namespace {
@@ -19,6 +23,7 @@ Rule router_protection() {
   rule.optional = true;
   rule.origin = "protection of the router";
   rule.reason = "quantize_router_proj is false: the router's product decides which experts run";
+  rule.flags = {"quantize_router_proj = false"};
   return rule;
 }
 
@@ -34,6 +39,25 @@ std::vector<Rule> scheme_rules(const Scheme& scheme, const config::QuantSettings
   }
 }
 
+/// In the order in which they are tried.
+std::vector<Rule> all_rules(const config::QuantSettings& settings, const Scheme* scheme, const std::vector<Rule>& further) {
+  std::vector<Rule> rules;
+  if (!settings.anything()) return rules;
+  const auto append = [&](const std::vector<Rule>& more) { rules.insert(rules.end(), more.begin(), more.end()); };
+  if (!settings.quantize_router_proj) rules.push_back(router_protection());
+  append(user_rules(settings, scheme));
+  append(further);
+  if (scheme != nullptr)
+    append(scheme_rules(*scheme, settings));
+  else if (!settings.scheme().empty())
+    append(legacy_rules(settings));
+  return rules;
+}
+
+Accumulation accumulation_of(const std::string& name) {
+  return name == "fp16x128" ? Accumulation::fp16x128 : name == "fixed" ? Accumulation::fixed : Accumulation::f32;
+}
+
 std::string title(const Rule& rule) { return fmt::format("{} ({})", rule.module_path, rule.origin); }
 
 /// One rule and what became of it.
@@ -44,10 +68,28 @@ struct Entry {
   int attention = 0, protected_sites = 0;  ///< of those matched
 };
 
+/// The element of a path, or the elements in a row, that come nearest to a name that matched nothing.
+std::string nearest_module(const std::string& name, const SiteTable& sites) {
+  std::vector<std::string> names;
+  for (const MatmulSite* site : sites.sites()) {
+    names.push_back(site->path);
+    for (std::size_t begin = 0; begin <= site->path.size();) {
+      const auto slash = std::min(site->path.find('/', begin), site->path.size());
+      names.push_back(site->path.substr(begin, slash - begin));
+      begin = slash + 1;
+    }
+  }
+  const std::string nearest = config::nearest(name, names);
+  return nearest.empty() ? "" : fmt::format(" (\"{}\"?)", nearest);
+}
+
 /// A rule of the user's that does nothing, or cannot do what it says, is an error.
-void refuse_idle(const Entry& entry) {
+void refuse_idle(const Entry& entry, const SiteTable& sites) {
   const Rule& rule = *entry.rule;
   if (rule.optional) return;
+  if (entry.matched == 0 && !rule.names.empty())
+    refuse("{}: \"{}\" names no module of this model{}; `kvant explain` lists the sites.", rule.origin, rule.names,
+           nearest_module(rule.names, sites));
   if (entry.matched == 0)
     refuse("{}: the rule \"{}\" matches no site of this model; `kvant explain` lists the sites.", rule.origin,
            rule.module_path);
@@ -63,37 +105,63 @@ void refuse_idle(const Entry& entry) {
            rule.module_path, entry.matched);
 }
 
+/// Layers of the decoder, in the order of the forward pass: the first two elements of their paths, and the number.
+class Decoder {
+ public:
+  explicit Decoder(const SiteTable& sites) {
+    for (const MatmulSite* site : sites.sites())
+      if (in_layer(*site)) depth_.emplace(name(*site), static_cast<int>(depth_.size()));
+  }
+  LayerPlace place(const MatmulSite& site) const {
+    LayerPlace place{site.layer, -1, static_cast<int>(depth_.size())};
+    if (in_layer(site)) place.depth = depth_.at(name(site));
+    return place;
+  }
+
+ private:
+  static bool in_layer(const MatmulSite& site) { return site.layer >= 0 && site.path.starts_with("decoder/"); }
+  static std::string name(const MatmulSite& site) {
+    const std::string path = site.numbered_path();
+    return path.substr(0, path.find('/', path.find('/') + 1));
+  }
+  std::map<std::string, int> depth_;
+};
+
+void throw_all(const std::string& title, const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return;
+  std::string text = title;
+  for (const std::string& sentence : sentences) text += "\n  " + sentence;
+  throw UsageError(text);
+}
+
 }  // namespace
 
-Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings, const std::vector<Rule>& user_rules) {
+Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings, const std::vector<Rule>& further,
+                   int64_t tokens) {
   Plan plan;
-  Scheme* scheme = settings.quantization.empty() ? nullptr : &use_scheme(settings.quantization);
-  if (settings.quantization_local_shard_count > 1)
-    refuse(
-        "[quant] quantization_local_shard_count = {} asks for tiles in the weight gradient, which are not offered; -1 "
-        "and 1 mean one tile.",
-        settings.quantization_local_shard_count);
-  if (!settings.quantize_router_proj) plan.rules_.push_back(router_protection());
-  plan.rules_.insert(plan.rules_.end(), user_rules.begin(), user_rules.end());
-  if (scheme != nullptr) {
-    const std::vector<Rule> rules = scheme_rules(*scheme, settings);
-    plan.rules_.insert(plan.rules_.end(), rules.begin(), rules.end());
-  }
+  plan.settings_ = settings;
+  const std::string name = settings.scheme();
+  Scheme* scheme = name.empty() || !settings.use_qwix_quantization ? nullptr : &use_scheme(name);
+  plan.rules_ = all_rules(settings, scheme, further);
   std::vector<Entry> entries;
   for (const Rule& rule : plan.rules_) entries.push_back({&rule, RuleMatcher(rule)});
 
   double flops = 0;
   for (const MatmulSite* site : sites.sites()) flops += site->forward_flops(1);
+  const Decoder decoder(sites);
+  const bool protects = settings.anything() && !settings.quantize_router_proj;
   RecipeCache recipes;
+  std::vector<std::string> misfits;
   for (const MatmulSite* site : sites.sites()) {
+    const LayerPlace place = decoder.place(*site);
+    const auto fits = [&](const Entry& entry) { return entry.matcher.matches(site->path, site->op_name(), place); };
     Decision decision;
     decision.site = site;
     decision.flops_share = flops > 0 ? site->forward_flops(1) / flops : 0;
-    const bool router =
-        !settings.quantize_router_proj && entries.front().matcher.matches(site->path, site->op_name(), site->layer);
+    const bool router = protects && fits(entries.front());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry& entry = entries[i];
-      if (!entry.matcher.matches(site->path, site->op_name(), site->layer)) continue;
+      if (!fits(entry)) continue;
       ++entry.matched;
       entry.attention += site->kind == SiteKind::attention;
       entry.protected_sites += router;
@@ -101,38 +169,61 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
       decision.rule_index = static_cast<int>(i);
       ++entry.decided;
     }
-    plan.decide(decision, scheme, settings, recipes);
+    plan.decide(decision, scheme, recipes);
+    if (decision.recipe)
+      for (std::string& misfit : indivisible(*decision.recipe, *site, tokens))
+        misfits.push_back(fmt::format("{} [{}]", misfit, plan.rules_[static_cast<std::size_t>(decision.rule_index)].origin));
     plan.decisions_.push_back(decision);
   }
-  for (const Entry& entry : entries) refuse_idle(entry);
+  for (const Entry& entry : entries) refuse_idle(entry, sites);
+  throw_all(fmt::format("{} axes do not divide into the tiles that share a scale:", misfits.size()), misfits);
   return plan;
 }
 
-void Plan::decide(Decision& decision, const Scheme* scheme, const config::QuantSettings& settings,
-                  RecipeCache& recipes) {
+void Plan::decide(Decision& decision, const Scheme* scheme, RecipeCache& recipes) {
   const MatmulSite& site = *decision.site;
   const Rule* rule = decision.rule_index < 0 ? nullptr : &rules_[static_cast<std::size_t>(decision.rule_index)];
   if (rule != nullptr) decision.rule = title(*rule);
   if (site.kind == SiteKind::attention) {
     decision.reason = "a product of two activations (attention) is never quantized";
   } else if (rule == nullptr) {
-    decision.reason = scheme == nullptr ? "quantization is \"\": no scheme was asked for" : "no rule matches";
+    decision.reason = settings_.anything() ? "no rule matches" : "quantization is \"\": no scheme was asked for";
   } else if (rule->leaves_plain()) {
     decision.reason = rule->reason.empty() ? "the rule has no types, which means: leave plain" : rule->reason;
   } else {
-    if (!settings.qwix_compat.empty() && site.compute != DType::f32)
+    if (!settings_.qwix_compat.empty() && site.compute != DType::f32)
       refuse(
-          "[quant] qwix_compat = \"{}\" is the reference's arithmetic in float32; [model] dtype = \"{}\" is not "
+          "{} = \"{}\" is the reference's arithmetic in float32; [model] dtype = \"{}\" is not "
           "offered with it.",
-          settings.qwix_compat, name_of(site.compute));
-    auto& recipe = recipes[{decision.rule_index, site.kind}];
-    if (!recipe)
-      recipe = std::make_shared<const Recipe>(resolve_recipe(*rule, site.kind, scheme, settings.qwix_compat));
+          settings_.place("qwix_compat"), settings_.qwix_compat, name_of(site.compute));
+    auto& recipe = recipes[{decision.rule_index, site.kind, site.k, site.n}];
+    if (!recipe) {
+      Recipe resolved = resolve_recipe(*rule, site, scheme, settings_.qwix_compat);
+      resolved.accumulation = accumulation_of(settings_.fp8_accumulation);
+      recipe = std::make_shared<const Recipe>(std::move(resolved));
+    }
     decision.recipe = recipe;
   }
 }
 
+std::vector<std::string> Plan::unsupported() const {
+  std::vector<std::string> found;
+  const auto add = [&](std::string sentence) {
+    if (std::ranges::find(found, sentence) == found.end()) found.push_back(std::move(sentence));
+  };
+  for (const Decision& d : decisions_) {
+    if (!d.recipe) continue;
+    const Rule& rule = rules_[static_cast<std::size_t>(d.rule_index)];
+    for (const std::string& type : types_without_codec(*d.recipe))
+      add(fmt::format("{}: the rule \"{}\" needs {}, for which this version has no kernels.", rule.origin, rule.module_path, type));
+    for (const std::string& what : not_offered(*d.recipe, d.site->kind == SiteKind::grouped))
+      add(fmt::format("{}: the rule \"{}\" needs {}, which this version does not compute.", rule.origin, rule.module_path, what));
+  }
+  return found;
+}
+
 void Plan::bind(SiteTable& sites) const {
+  throw_all("This plan can be explained but not run:", unsupported());
   require(sites.sites().size() == decisions_.size(), "A plan for {} sites cannot be bound to {}.", decisions_.size(),
           sites.sites().size());
   std::map<std::string, uint32_t> keys;  // equal activation recipes share payloads
@@ -148,11 +239,11 @@ void Plan::bind(SiteTable& sites) const {
 }
 
 std::string Plan::remark() const {
-  const auto integer = [](const OperandRecipe& operand) { return operand.codec->storage() == DType::i8; };
   bool emulated = false;
   for (const Decision& d : decisions_)
     if (const Recipe* r = d.recipe.get())
-      emulated |= !(integer(r->weight) && integer(r->act) && integer(r->grad_input) && integer(r->grad_weight));
+      for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad})
+        emulated |= r->left(arm).quantized() && r->right(arm).quantized() && arithmetic_of(*r, arm) != "int32";
   if (!emulated || !exec_is_host) return {};
   return "CPUs have no fp8 arithmetic: products of codes other than int8 are emulated (codes are decoded to float32 "
          "and multiplied there), "
@@ -161,7 +252,8 @@ std::string Plan::remark() const {
 }
 
 Plan Plan::bind(SiteTable& sites, const config::Settings& settings) {
-  Plan plan = resolve(sites, settings.quant);
+  const int64_t sequences = config::sequences_per_step(settings.data) / settings.data.gradient_accumulation_steps;
+  Plan plan = resolve(sites, settings.quant, {}, sequences * settings.model.max_target_length);
   plan.bind(sites);
   return plan;
 }
@@ -173,10 +265,10 @@ int64_t Plan::quantized_count() const {
 }
 
 void configure_plugins(config::Document& document, const config::QuantSettings& settings) {
-  if (settings.quantization.empty()) return;
-  config::Section section =
-      document.section("quant.plugins." + settings.quantization, fmt::format("plugin '{}'", settings.quantization));
-  use_scheme(settings.quantization).configure(section);
+  const std::string name = settings.scheme();
+  if (name.empty() || !settings.use_qwix_quantization) return;
+  config::Section section = document.section("quant.plugins." + name, fmt::format("plugin '{}'", name));
+  use_scheme(name).configure(section);
 }
 
 }  // namespace kvant::quant

@@ -11,7 +11,7 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
+#include <tuple>
 #include <vector>
 
 namespace kvant::quant {
@@ -31,14 +31,17 @@ class Scheme;
 class Plan {
  public:
   /// Loads the plugins of the scheme and of its calibrations, puts its rules behind the protections (router) and the
-  /// user's, and decides for every site. An empty `quantization` gives a plan in which everything stays plain. Throws
-  /// UsageError: unknown scheme, type, calibration; a flag that the scheme ignores; a rule of the user's that matches
-  /// nothing, that names a product of two activations, or the router while quantize_router_proj is false.
+  /// user's (those of the settings, then `further`), and decides for every site. An empty `quantization` gives a plan in
+  /// which everything stays plain. `tokens`: rows of a micro-batch where they are known, 0 elsewhere. Throws UsageError:
+  /// unknown scheme, type, calibration, op; a flag that the scheme ignores; a rule of the user's that matches nothing, that
+  /// names a product of two activations, or the router while quantize_router_proj is false; every axis that does not
+  /// divide into its tiles, all at once.
   static Plan resolve(const SiteTable& sites, const config::QuantSettings& settings,
-                      const std::vector<Rule>& user_rules = {});
+                      const std::vector<Rule>& further = {}, int64_t tokens = 0);
 
-  /// Binds quantized products to the sites of the table that was resolved; plain ones keep what they have.
-  /// Says once in the log where arithmetic is emulated.
+  /// Binds quantized products to the sites of the table that was resolved; plain ones keep what they have. Refuses what
+  /// the products of this version cannot do as the table says, all of it at once. Says once in the log where arithmetic is
+  /// emulated.
   void bind(SiteTable& sites) const;
 
   /// Both at once: what train/ and app/ call.
@@ -48,15 +51,25 @@ class Plan {
   const std::vector<Rule>& rules() const { return rules_; }
   std::string table() const;  ///< for people; ends with the rules, the share of FLOPs by type and the remark
   std::string json() const;   ///< `kvant explain --json`
+  /// `kvant explain --log`: one line for each lookup in the order of the forward pass, as the reference logs them:
+  /// "module='decoder/moe_layers_0/self_attention/wq_a' op=dot_general0 rule=2". The three products of a block of experts
+  /// are one lookup; rule=None where none matched.
+  std::string log_lines() const;
   int64_t quantized_count() const;
   /// What a user should know about the arithmetic on this machine (fp8 on a CPU is emulated); empty where there is
   /// nothing to say.
   std::string remark() const;
+  /// Settings that decided something, with the number of sites: "quantize_mtp = false (18 sites)".
+  std::vector<std::string> flags_that_mattered() const;
+  /// What bind() would refuse, one sentence each: types without kernels, forms of products that are not offered.
+  std::vector<std::string> unsupported() const;
 
  private:
-  using RecipeCache = std::map<std::pair<int, SiteKind>, std::shared_ptr<const Recipe>>;
-  void decide(Decision& decision, const Scheme* scheme, const config::QuantSettings& settings, RecipeCache& recipes);
+  using RecipeKey = std::tuple<int, SiteKind, int64_t, int64_t>;  // rule, kind, shape
+  using RecipeCache = std::map<RecipeKey, std::shared_ptr<const Recipe>>;
+  void decide(Decision& decision, const Scheme* scheme, RecipeCache& recipes);
 
+  config::QuantSettings settings_;
   std::vector<Rule> rules_;
   std::vector<Decision> decisions_;
 };

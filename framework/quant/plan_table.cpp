@@ -7,25 +7,64 @@
 #include <algorithm>
 #include <array>
 #include <utility>
+#include <vector>
 
 namespace kvant::quant {
 namespace {
 
-/// "w/column x/row dx/row dw/column: int8 absmax", operands of one type and calibration together.
+constexpr Arm arms[] = {Arm::forward, Arm::dgrad, Arm::wgrad};
+constexpr const char* arm_names[] = {"forward", "dx", "dw"};
+
+std::string text_of(const Tile& tile) {
+  return tile.size > 0 ? std::to_string(tile.size) : tile.parts > 1 ? "1/" + std::to_string(tile.parts) : "";
+}
+
+/// "row", "column[32]", "column[16x16]": what has a scale, and the tiles that divide it.
+std::string shares_of(const OperandRecipe& o) {
+  std::string text(name_of(o.granularity).substr(4));
+  if (!o.tiled()) return text;
+  const std::string along = o.contracted.given() ? text_of(o.contracted) : "all";
+  return text + "[" + along + (o.other.given() ? "x" + text_of(o.other) : "") + "]";
+}
+
+/// ": int8 absmax", ": float8_e5m2 delayed(1024), uniform noise"
+std::string type_of(const OperandRecipe& o) {
+  std::string range = o.calibration.text;
+  if (o.scaling == Scaling::delayed) range = fmt::format("delayed({})", o.delayed.history);
+  if (o.scaling == Scaling::running_mean) range += " running mean";
+  if (o.rounding != Rounding::nearest) range += fmt::format(", {} noise", name_of(o.rounding));
+  return fmt::format(": {} {}", o.qtype, range);
+}
+
+/// "; int32", or each arm where they differ: "; forward int32, dx f32 of quantized values, dw f32".
+std::string arms_of(const Recipe& r) {
+  std::vector<std::string> texts;
+  for (const Arm arm : arms) {
+    texts.push_back(arithmetic_of(r, arm));
+    if (r.transform(arm) != Transform::none) texts.back() += fmt::format(" after {}", name_of(r.transform(arm)));
+  }
+  if (texts[0] == texts[1] && texts[1] == texts[2]) return "; " + texts[0];
+  std::string text;
+  for (std::size_t i = 0; i < texts.size(); ++i) text += fmt::format("{} {} {}", i == 0 ? ";" : ",", arm_names[i], texts[i]);
+  return text;
+}
+
+/// "w/column x/row dx/row dw/column: int8 absmax; int32", operands of one type and calibration together.
 std::string brief(const Recipe& r) {
   const std::pair<const char*, const OperandRecipe*> operands[] = {
       {"w", &r.weight}, {"x", &r.act}, {"dx", &r.grad_input}, {"dw", &r.grad_weight}};
   std::string text, open;
   for (const auto& [name, operand] : operands) {
-    const std::string type = fmt::format(": {} {}", operand->qtype, operand->calibration.text);
+    if (!operand->quantized()) continue;
+    const std::string type = type_of(*operand);
     if (!open.empty() && type != open)
       text += open + ", ";
     else if (!open.empty())
       text += " ";
     open = type;
-    text += fmt::format("{}/{}", name, name_of(operand->granularity).substr(4));
+    text += fmt::format("{}/{}", name, shares_of(*operand));
   }
-  return text + open;
+  return text + open + arms_of(r);
 }
 
 /// Sites that differ in the layer alone are one line.
@@ -59,15 +98,19 @@ std::string layers_of(const Line& line) {
   return line.least == line.most ? std::to_string(line.least) : fmt::format("{}-{}", line.least, line.most);
 }
 
+/// "int8", "int8 weights", "float8_e4m3fn with gradients in float8_e5m2", "… in float32".
+std::string kind_of(const Recipe& r) {
+  if (!r.act.quantized()) return r.weight.qtype + " weights alone";
+  if (!r.grad_input.quantized()) return r.weight.qtype + " with gradients as they are";
+  if (r.weight.qtype == r.grad_input.qtype) return r.weight.qtype;
+  return r.weight.qtype + " with gradients in " + r.grad_input.qtype;
+}
+
 /// "71.2% int8, 28.8% plain" in the order of their shares.
 std::string summary(const std::vector<Decision>& decisions) {
   std::vector<std::pair<std::string, double>> shares;
   for (const Decision& d : decisions) {
-    std::string name = "plain";
-    if (d.recipe)
-      name = d.recipe->weight.qtype == d.recipe->grad_input.qtype
-                 ? d.recipe->weight.qtype
-                 : d.recipe->weight.qtype + " with gradients in " + d.recipe->grad_input.qtype;
+    const std::string name = d.recipe ? kind_of(*d.recipe) : "plain";
     auto it = std::find_if(shares.begin(), shares.end(), [&](const auto& s) { return s.first == name; });
     if (it == shares.end()) it = shares.insert(shares.end(), {name, 0.0});
     it->second += d.flops_share;
@@ -80,10 +123,30 @@ std::string summary(const std::vector<Decision>& decisions) {
 }
 
 nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
-  if (operand == nullptr) return nullptr;
+  if (operand == nullptr || !operand->quantized()) return nullptr;
   return {{"qtype", operand->qtype},
           {"calibration", operand->calibration.text},
-          {"granularity", std::string(name_of(operand->granularity))}};
+          {"granularity", std::string(name_of(operand->granularity))},
+          {"tile", text_of(operand->contracted)},
+          {"other_tile", text_of(operand->other)},
+          {"scaling", std::string(name_of(operand->scaling))},
+          {"rounding", std::string(name_of(operand->rounding))}};
+}
+
+nlohmann::ordered_json arms_json(const Recipe* recipe) {
+  if (recipe == nullptr) return nullptr;
+  nlohmann::ordered_json json;
+  for (std::size_t i = 0; i < std::size(arms); ++i)
+    json[arm_names[i]] = {{"arithmetic", arithmetic_of(*recipe, arms[i])},
+                          {"transform", std::string(name_of(recipe->transform(arms[i])))}};
+  return json;
+}
+
+std::string listed_below(const std::string& title, const std::vector<std::string>& sentences) {
+  if (sentences.empty()) return {};
+  std::string text = title + "\n";
+  for (const std::string& sentence : sentences) text += "  " + sentence + "\n";
+  return text;
 }
 
 }  // namespace
@@ -112,6 +175,8 @@ std::string Plan::table() const {
                         rules_[i].leaves_plain() ? ": plain" : "");
   text += fmt::format("{} of {} sites quantized. Forward GEMM FLOPs: {}.\n", quantized_count(), decisions_.size(),
                       summary(decisions_));
+  text += listed_below("Settings that mattered:", flags_that_mattered());
+  text += listed_below("This version can show this plan, not run it:", unsupported());
   const std::string note = remark();
   return note.empty() ? text : text + note + "\n";
 }
@@ -127,11 +192,53 @@ std::string Plan::json() const {
     site["act"] = operand_json(r ? &r->act : nullptr);
     site["grad_input"] = operand_json(r ? &r->grad_input : nullptr);
     site["grad_weight"] = operand_json(r ? &r->grad_weight : nullptr);
+    site["arms"] = arms_json(r);
     site["reason"] = d.reason;
     site["flops_share"] = d.flops_share;
     sites.push_back(std::move(site));
   }
-  return nlohmann::ordered_json{{"sites", std::move(sites)}}.dump(2);
+  nlohmann::ordered_json all{{"sites", std::move(sites)}};
+  all["settings_that_mattered"] = flags_that_mattered();
+  all["unsupported"] = unsupported();
+  return all.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string Plan::log_lines() const {
+  std::string text;
+  const MatmulSite* before = nullptr;
+  for (const Decision& d : decisions_) {
+    const MatmulSite& site = *d.site;
+    const bool grouped = site.kind == SiteKind::grouped;
+    const bool same_block = grouped && before != nullptr && before->kind == SiteKind::grouped && before->path == site.path &&
+                            before->layer == site.layer;
+    before = &site;
+    if (same_block) continue;  // one lookup for the block's three products
+    const bool answers = d.rule_index >= 0 && site.kind != SiteKind::attention &&
+                         !rules_[static_cast<std::size_t>(d.rule_index)].explains;
+    text += fmt::format("module='{}' op={} rule={}\n", site.numbered_path(), grouped ? site.op_name() : site.op,
+                        answers ? std::to_string(d.rule_index) : "None");
+  }
+  return text;
+}
+
+std::vector<std::string> Plan::flags_that_mattered() const {
+  std::vector<std::pair<std::string, int>> counts;
+  const auto count = [&](const std::string& flag) {
+    auto it = std::find_if(counts.begin(), counts.end(), [&](const auto& c) { return c.first == flag; });
+    if (it == counts.end()) it = counts.insert(counts.end(), {flag, 0});
+    ++it->second;
+  };
+  for (const Decision& d : decisions_) {
+    if (d.rule_index < 0 || d.site->kind == SiteKind::attention) continue;
+    for (const std::string& flag : rules_[static_cast<std::size_t>(d.rule_index)].flags) count(flag);
+    if (!d.recipe) continue;
+    if (settings_.quantize_router_proj && d.site->path.ends_with("/gate")) count("quantize_router_proj = true");
+    if (!settings_.qwix_compat.empty()) count(fmt::format("qwix_compat = \"{}\"", settings_.qwix_compat));
+    if (settings_.fp8_accumulation != "f32") count(fmt::format("fp8_accumulation = \"{}\"", settings_.fp8_accumulation));
+  }
+  std::vector<std::string> texts;
+  for (const auto& [flag, sites] : counts) texts.push_back(fmt::format("{} ({} sites)", flag, sites));
+  return texts;
 }
 
 }  // namespace kvant::quant

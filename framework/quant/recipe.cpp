@@ -2,7 +2,28 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace kvant::quant {
+namespace {
+
+std::string text_of(const Tile& tile) {
+  if (!tile.given()) return "-";
+  return tile.size > 0 ? fmt::format("{}", tile.size) : fmt::format("1/{}", tile.parts);
+}
+
+/// The residual of an arm as an operand: quantized again, or not at all.
+const OperandRecipe& residual(Residual kind, const OperandRecipe& forward, const OperandRecipe& again) {
+  static const OperandRecipe as_it_is;
+  if (kind == Residual::codes) return forward;
+  return kind == Residual::requantized ? again : as_it_is;
+}
+
+std::vector<const OperandRecipe*> operands_of(const Recipe& r) {
+  return {&r.act, &r.weight, &r.grad_input, &r.grad_weight, &r.weight_again, &r.act_again};
+}
+
+}  // namespace
 
 std::string_view name_of(Granularity granularity) {
   switch (granularity) {
@@ -18,9 +39,79 @@ std::string_view name_of(Granularity granularity) {
   return "?";
 }
 
+std::string_view name_of(Scaling scaling) {
+  constexpr std::string_view names[] = {"measured", "constant", "delayed", "running_mean"};
+  return names[static_cast<std::size_t>(scaling)];
+}
+std::string_view name_of(Rounding rounding) {
+  constexpr std::string_view names[] = {"nearest", "uniform", "low_bit_uniform"};
+  return names[static_cast<std::size_t>(rounding)];
+}
+std::string_view name_of(Transform transform) {
+  constexpr std::string_view names[] = {"none", "hadamard16"};
+  return names[static_cast<std::size_t>(transform)];
+}
+std::string_view name_of(Accumulation accumulation) {
+  constexpr std::string_view names[] = {"f32", "fp16x128", "fixed"};
+  return names[static_cast<std::size_t>(accumulation)];
+}
+
 std::string OperandRecipe::identity() const {
-  return fmt::format("{} {} {} {:a} {:a} {:a} {}{}{}", qtype, calibration.text, name_of(granularity), law.bound,
-                     law.factor, law.limit, law.scale_by_reciprocal, law.true_quotient, law.reference_guard);
+  return fmt::format("{} {} {} {} {} {} {} {} {:a} {:a} {:a} {}{}{}{} {} {:a}", qtype, calibration.text, name_of(granularity),
+                     text_of(contracted), text_of(other), name_of(scaling), name_of(rounding), fmt::join(noise_axes, ","),
+                     law.bound, law.factor, law.limit, law.scale_by_reciprocal, law.true_quotient, law.reference_guard,
+                     law.input_arithmetic, static_cast<int>(law.rule), law.rule_factor);
+}
+
+const OperandRecipe& Recipe::left(Arm arm) const {
+  return arm == Arm::forward ? act : arm == Arm::dgrad ? grad_input : grad_weight;
+}
+
+const OperandRecipe& Recipe::right(Arm arm) const {
+  if (arm == Arm::forward) return weight;
+  return arm == Arm::dgrad ? residual(weight_residual, weight, weight_again) : residual(act_residual, act, act_again);
+}
+
+Transform Recipe::transform(Arm arm) const {
+  return arm == Arm::forward ? forward : arm == Arm::dgrad ? dgrad : wgrad;
+}
+
+std::string arithmetic_of(const Recipe& recipe, Arm arm) {
+  const OperandRecipe &left = recipe.left(arm), &right = recipe.right(arm);
+  if (!left.quantized() && !right.quantized()) return "f32";
+  if (!left.quantized() || !right.quantized()) return "f32 of quantized values";
+  const auto integer = [](const OperandRecipe& o) { return o.codec != nullptr && o.codec->storage() == DType::i8; };
+  if (integer(left) && integer(right)) return "int32";
+  return std::string(name_of(recipe.accumulation)) + " of codes";
+}
+
+std::vector<std::string> types_without_codec(const Recipe& recipe) {
+  std::vector<std::string> names;
+  for (const OperandRecipe* operand : operands_of(recipe))
+    if (operand->quantized() && operand->codec == nullptr && std::ranges::find(names, operand->qtype) == names.end())
+      names.push_back(operand->qtype);
+  return names;
+}
+
+std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
+  std::vector<std::string> what;
+  const auto when = [&](bool asked, const char* words) {
+    if (asked) what.emplace_back(words);
+  };
+  const auto any = [&](auto&& test) { return std::ranges::any_of(operands_of(r), [&](const OperandRecipe* o) { return test(*o); }); };
+  when(!r.act.quantized() || !r.weight.quantized(), "a product of which one operand is not quantized");
+  when(!r.grad_input.quantized() || !r.grad_weight.quantized(), "gradients that are not quantized");
+  when(any([](const OperandRecipe& o) { return o.tiled(); }), "tiles");
+  when(any([](const OperandRecipe& o) { return o.scaling == Scaling::delayed; }), "delayed scaling");
+  when(any([](const OperandRecipe& o) { return o.scaling == Scaling::running_mean; }), "act_static_scale");
+  when(any([](const OperandRecipe& o) { return o.rounding != Rounding::nearest; }), "stochastic rounding");
+  when(any([](const OperandRecipe& o) { return o.calibration.zero_point; }), "zero points");
+  when(grouped && r.grad_weight.calibration.search != nullptr, "a calibration that searches, of the gradients of experts");
+  when(r.weight_residual != Residual::codes || r.act_residual != Residual::codes, "residuals that are not the forward codes");
+  when(r.forward != Transform::none || r.dgrad != Transform::none || r.wgrad != Transform::none, "transforms");
+  when(!r.mask_gradients && !grouped && (r.act.calibration.clips() || r.weight.calibration.clips()), "disable_gradient_clipping");
+  when(r.accumulation != Accumulation::f32, "fp8_accumulation other than f32");
+  return what;
 }
 
 }  // namespace kvant::quant

@@ -1,41 +1,110 @@
-// Recipe: a rule resolved for one site: for each operand of the three products the format, the calibration and what
-// shares a scale.
+// Recipe: a rule resolved for one site: for each operand of the three products the format, the calibration, what shares
+// a scale and how it is rounded; what the backward arms multiply with; transforms; sums.
 #pragma once
 
 #include "kernels/quantize.hpp"
+#include "numerics/noise.hpp"
+#include "ops/matmul_op.hpp"
 #include "quant/calibrator.hpp"
 #include "quant/codec.hpp"
 
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace kvant::quant {
 
-/// What has a scale of its own.
+/// What has a scale of its own, before tiles divide it.
 enum class Granularity : uint8_t {
   per_tensor,
   per_row,            ///< each token (row of x or of the gradient)
   per_column,         ///< each output channel; for experts: shared by all of them, as in the reference
   per_expert_column,  ///< each output channel of each expert
 };
+/// Where a range comes from.
+enum class Scaling : uint8_t {
+  measured,      ///< of the tensor itself
+  constant,      ///< written in the configuration
+  delayed,       ///< of a history of earlier steps
+  running_mean,  ///< the mean of all that was measured so far
+};
+/// Of both operands of an arm along the contracted axis.
+enum class Transform : uint8_t { none, hadamard16 };
+/// What a backward arm multiplies the gradient with.
+enum class Residual : uint8_t {
+  codes,        ///< those of the forward product; their scale is folded into the gradient before it is quantized
+  original,     ///< the operand as it was
+  requantized,  ///< the operand as it was, quantized for this arm
+};
+enum class Accumulation : uint8_t { f32, fp16x128, fixed };
+
 std::string_view name_of(Granularity granularity);
+std::string_view name_of(Scaling scaling);
+std::string_view name_of(Rounding rounding);
+std::string_view name_of(Transform transform);
+std::string_view name_of(Accumulation accumulation);
+
+/// Tiles of an axis: all of `size` elements, or `parts` equal ones where the length is known only when it runs (tokens).
+struct Tile {
+  int64_t size = 0, parts = 0;
+  bool given() const { return size > 0 || parts > 1; }
+  bool operator==(const Tile&) const = default;
+};
+
+/// The range of a step is margin · (largest of the last `history` steps' maxima); `initial` in step 0.
+struct DelayedScaling {
+  int64_t history = 1024;
+  double margin = 1.0;
+  double initial = 1.0;
+  bool operator==(const DelayedScaling&) const = default;
+};
 
 struct OperandRecipe {
-  std::string qtype;
-  const Codec* codec = nullptr;
+  std::string qtype;             ///< empty: the operand stays as it is
+  const Codec* codec = nullptr;  ///< null: not quantized, or a type that this version has no kernels for (bind refuses)
   Calibration calibration;
   Granularity granularity = Granularity::per_row;
+  Tile contracted, other;  ///< tiles of the contracted axis; of the axis that has the scales
+  Scaling scaling = Scaling::measured;
+  DelayedScaling delayed;           ///< read where scaling is delayed
+  std::vector<int64_t> batch_axes;  ///< running_mean: axes over which a step's maxima are averaged
+  Rounding rounding = Rounding::nearest;
+  std::vector<int64_t> noise_axes;  ///< qwix_compat: axes along which noise differs; empty: everywhere
   ScaleLaw law;
 
+  bool quantized() const { return !qtype.empty(); }
+  bool tiled() const { return contracted.given() || other.given(); }
   /// "int8 absmax per_row …": equal texts make equal codes of equal tensors.
   std::string identity() const;
 };
 
 /// y = q(x)·q(w); dx = q(g·s_w)·q(w)ᵀ; dw = q(x)ᵀ·q(g·s_x): two different tensors are quantized for the two backward
-/// arms.
+/// arms. Where a residual is no codes, nothing is folded into g.
 struct Recipe {
-  OperandRecipe act, weight;  ///< forward; both backward arms read these codes
+  OperandRecipe act, weight;  ///< forward
   OperandRecipe grad_input;   ///< g·s_w, for dx
   OperandRecipe grad_weight;  ///< g·s_x, for dw
+  Residual weight_residual = Residual::codes;  ///< what dx's product reads
+  Residual act_residual = Residual::codes;     ///< what dw's product reads
+  OperandRecipe weight_again, act_again;       ///< how, where a residual is requantized
+  Transform forward = Transform::none, dgrad = Transform::none, wgrad = Transform::none;
+  bool mask_gradients = true;  ///< straight-through: zero where a calibration clips (dense products)
+  Accumulation accumulation = Accumulation::f32;
+
+  /// The two operands of an arm: the gradient or the activation first.
+  const OperandRecipe& left(Arm arm) const;
+  const OperandRecipe& right(Arm arm) const;
+  Transform transform(Arm arm) const;
 };
+
+/// How an arm's products and sums run, in words: "int32", "f32 of codes", "f32 of quantized values", "f32".
+std::string arithmetic_of(const Recipe& recipe, Arm arm);
+
+/// The types of this recipe that this version has no codec for.
+std::vector<std::string> types_without_codec(const Recipe& recipe);
+
+/// What the quantized product of this version does not do although the recipe asks for it, in words; empty: all of it is
+/// done. A plan refuses to bind anything else.
+std::vector<std::string> not_offered(const Recipe& recipe, bool grouped);
 
 }  // namespace kvant::quant

@@ -44,9 +44,24 @@ class Scheme {
 /// The scheme of this name, its plugin loaded if need be.
 Scheme& use_scheme(const std::string& name);
 
-/// The three types of a scheme that covers what the reference's fp8_full covers.
+// ---- Rules to start from (scheme_rules.cpp) -------------------------------------------------------------------------
+
+/// Throws UsageError for every flag of [quant] that is set although the scheme does not read it. `scope`: what the scheme
+/// does, "quantizes the dense products of the layers with absmax"; `instead`: who reads such flags.
+struct FlagsRead {
+  bool calibrations = false;   ///< of weight, activation and gradients
+  bool bwd_dtype = false;      ///< bwd_quantization_dtype
+  bool delayed = false;        ///< bwd_delayed_scaling
+  bool mtp = false, logits = false;
+  bool shards = false;         ///< quantization_local_shard_count
+};
+void refuse_unread_flags(const config::QuantSettings& settings, const FlagsRead& reads, const std::string& scope,
+                         const std::string& instead);
+
+/// The types of a scheme that covers what the reference's fp8_full covers.
 struct FullTypes {
   std::string weight, act, grad_input, grad_weight;
+  bool reads_bwd_dtype = false;  ///< bwd_quantization_dtype had a say in the last two
 };
 
 /// Rules of the shape of fp8_full: dense and expert products of all layers, with MTP, logits and router as the flags
@@ -55,5 +70,12 @@ std::vector<Rule> full_rules(const config::QuantSettings& settings, const FullTy
 /// Rules of the shape of int8 and fp8: dense products of the layers only, absmax. Refuses the flags that it does not
 /// read.
 std::vector<Rule> dense_rules(const config::QuantSettings& settings, const std::string& qtype);
+/// The same shape with delayed scaling: the range of each operand from a history of its maxima (fp8_gpu, fp8_nanoo).
+std::vector<Rule> delayed_rules(const config::QuantSettings& settings, const std::string& forward, const std::string& gradient);
+/// A rule that leaves what it matches plain and says why.
+Rule plain_rule(const config::QuantSettings& settings, std::string path, std::vector<std::string> ops, std::string reason);
+
+/// The reference's older path, use_qwix_quantization = false: int8, int8w, int4w, intmp, fp8, nanoo_fp8.
+std::vector<Rule> legacy_rules(const config::QuantSettings& settings);
 
 }  // namespace kvant::quant

@@ -54,7 +54,7 @@ class QuantProblem {
     site.n = n;
     site.groups = grouped ? groups_ : 0;
     site.weight = {&value_view_, &gradient_view_, &epoch_};
-    recipe = std::make_shared<const quant::Recipe>(quant::resolve_recipe(rule, site.kind, scheme, compat));
+    recipe = std::make_shared<const quant::Recipe>(quant::resolve_recipe(rule, site, scheme, compat));
     site.bound = quant::make_quantized_matmul(site, recipe, 1);
     x_ = DeviceBuffer(dtype, {rows, k});
     g_ = DeviceBuffer(dtype, {rows, n});

@@ -15,7 +15,7 @@ class Fp8Full final : public Scheme {
 
   std::vector<Rule> rules(const kvant::config::QuantSettings& settings) const override {
     const std::string gradient = settings.bwd_quantization_dtype == "e4m3" ? "float8_e4m3fn" : "float8_e5m2";
-    return full_rules(settings, {"float8_e4m3fn", "float8_e4m3fn", gradient, gradient});
+    return full_rules(settings, {"float8_e4m3fn", "float8_e4m3fn", gradient, gradient, true});
   }
 };
 

@@ -18,7 +18,15 @@ bool matches(const std::string& pattern, const char* path, const char* op = "dot
   rule.layers = layers;
   rule.op_names = std::move(ops);
   rule.origin = "a test";
-  return RuleMatcher(rule).matches(path, op, layer);
+  return RuleMatcher(rule).matches(path, op, {layer, -1, 0});
+}
+
+/// A layer of a decoder of six.
+bool holds(const std::string& layers, int depth, int number = 0) {
+  Rule rule;
+  rule.layers = layers;
+  rule.origin = "a test";
+  return RuleMatcher(rule).matches("decoder/moe_layers/x", "gmm", {number, depth, 6});
 }
 
 }  // namespace
@@ -61,4 +69,19 @@ TEST_CASE("what is no expression or list of layers is refused with its place", "
   CHECK_THROWS_AS(matches(".*", "x", "gmm", 0, "a"), UsageError);
   CHECK_THROWS_WITH(matches("(a|aa)+c?", std::string(60, 'a').append("b").c_str()),
                     ContainsSubstring("cannot be matched"));
+}
+
+TEST_CASE("layers at the ends of the decoder are counted over all of its stacks", "[quant]") {
+  CHECK(holds("first", 0, 5));
+  CHECK_FALSE(holds("first", 1));
+  CHECK(holds("first:2", 1, 5));
+  CHECK(holds("last", 5, 2));
+  CHECK_FALSE(holds("last:2", 3, 2));
+  CHECK(holds("last:2,3", 3, 3));
+  CHECK(holds("first:9", 5));
+  CHECK_FALSE(holds("first", -1));  // in no layer of the decoder
+  for (const char* wrong : {"first:0", "firs", "last:", "last:x", "first2", ",", "1,", "-1", "3-1", "1--2", "99999999999"}) {
+    INFO(wrong);
+    CHECK_THROWS_WITH(holds(wrong, 0), ContainsSubstring("a test") && ContainsSubstring("layers = \""));
+  }
 }
