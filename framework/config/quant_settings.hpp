@@ -97,7 +97,8 @@ struct QuantSettings {
   std::string calibration = "absmax";
   TileSetting tile_size;
   std::string bwd_qtype;                ///< "" = gradients stay as they are
-  std::string bwd_stochastic_rounding;  ///< "" | uniform | low_bit_uniform
+
+  std::string bwd_stochastic_rounding;  ///< "" | uniform | low_bit_uniform; read by schemes too
 
   std::vector<RuleSettings> rules;
   std::map<std::string, Place, std::less<>> places;  ///< of the keys that are given

@@ -19,10 +19,11 @@ bool acts_without_scheme(const std::string& key) {
   return keys.contains(key);
 }
 bool is_short_form(const std::string& key) {
-  static const std::set<std::string, std::less<>> keys = {"dtype",     "patterns",  "calibration",
-                                                          "tile_size", "bwd_qtype", "bwd_stochastic_rounding"};
+  static const std::set<std::string, std::less<>> keys = {"dtype", "patterns", "calibration", "tile_size", "bwd_qtype"};
   return keys.contains(key);
 }
+/// Read by schemes and by the short form alike.
+bool is_shared(const std::string& key) { return key == "bwd_stochastic_rounding"; }
 
 /// A setting that nothing reads would be a wish that is silently not met. An explicit quantization = "" is another matter:
 /// it says that nothing shall be quantized, whatever else stands in the section.
@@ -34,6 +35,7 @@ void refuse_idle_keys(const Document& document, Section& section, const QuantSet
     const std::string& key = record.key.name;
     // Who writes a default out, as the configuration in force does, wishes for nothing.
     if (record.section != "quant" || !record.given || record.value == record.fallback || key == "quantization") continue;
+    if (is_shared(key) && uses_short_form) continue;
     if (is_short_form(key)) {
       if (!s.scheme().empty())
         section.refuse(key, fmt::format("{} in section [quant] belongs to the short form (dtype, patterns, …), which stands "
@@ -142,7 +144,8 @@ void read_short_form(Section& section, QuantSettings& s) {
   s.tile_size = section.take_tiles({"tile_size", "short form: elements of the contracted axis that share a scale"});
   s.bwd_qtype = section.take({"bwd_qtype", "short form: type of gradients; \"\" = they stay as they are"}, s.bwd_qtype);
   s.bwd_stochastic_rounding =
-      section.take_choice({"bwd_stochastic_rounding", "short form: noise added to gradients before they are rounded"},
+      section.take_choice({"bwd_stochastic_rounding", "noise added to gradients before they are rounded; read by the short form, int8_full, "
+                                                      "fp8_full and schemes made like them"},
                           s.bwd_stochastic_rounding, {"", "uniform", "low_bit_uniform"});
 }
 

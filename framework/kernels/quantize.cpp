@@ -105,8 +105,7 @@ bool grouped_scale(const QuantizeJob& job) {
   return has_groups && job.scale_along == Along::column && job.scale.numel() == group_count(job) * job.x.cols();
 }
 
-void check_noise(const NoiseJob& job, const Shape& shape, bool noisy_format) {
-  require(job.rounding == Rounding::nearest || noisy_format, "The format has no stochastic rounding (encode_noisy).");
+void check_noise(const NoiseJob& job, const Shape& shape) {
   const TensorView &ids = job.row_ids, &given = job.given;
   const bool matrix = shape.rank == 2;
   require(ids.data == nullptr || (matrix && ids.dtype == DType::i32 && ids.numel() == shape[0]),
@@ -119,7 +118,7 @@ void check_noise(const NoiseJob& job, const Shape& shape, bool noisy_format) {
           to_string(shape));
 }
 
-void check(const QuantizeJob& job, bool noisy_format) {
+void check(const QuantizeJob& job) {
   require(accepted(job.x.dtype), "A tensor of type {} is not quantized; float32 and bfloat16 are.",
           name_of(job.x.dtype));
   require(job.x.shape.rank >= 1 && (job.x.shape.rank == 2 || job.x.contiguous()),
@@ -133,7 +132,7 @@ void check(const QuantizeJob& job, bool noisy_format) {
       "A matrix with a multiplier for each column has no scale for each column.");
   require(job.law.rule == ScaleRule::exact && !(job.law.input_arithmetic && job.x.dtype == DType::bf16),
           "Scales by a block rule and arithmetic in bfloat16 are those of tiles (quantize_tiles.hpp).");
-  check_noise(job.noise, {job.x.rows(), job.x.cols()}, noisy_format);
+  check_noise(job.noise, {job.x.rows(), job.x.cols()});
   check_vector("scale", job.scale, job.scale_along, job);
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);

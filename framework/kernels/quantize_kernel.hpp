@@ -23,7 +23,7 @@ inline long rows_of_chunk(long cols, std::size_t element) {
 }
 
 // ---- compiled once, in quantize.cpp ----
-void check(const QuantizeJob& job, bool noisy_format);
+void check(const QuantizeJob& job);
 Source<float> source_f32(const QuantizeJob& job);
 Source<bf16_t> source_bf16(const QuantizeJob& job);
 /// True when `scale` holds one row of numbers for each group.
@@ -213,7 +213,7 @@ void encode_all(const Exec& exec, const QuantizeJob& job) {
 template <NumericFormat Format>
 void quantize(const Exec& exec, const QuantizeJob& job) {
   namespace detail = quantize_detail;
-  detail::check(job, detail::HasNoisy<Format>);
+  detail::check(job);
   if (job.x.numel() == 0 && job.scale.numel() == 0) return;
   if (job.fixed_scale > 0) {
     detail::store_fixed_scale(exec, job);
@@ -244,8 +244,8 @@ void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob&
     quantize<Format>(exec, columns);
     return;
   }
-  detail::check(rows, detail::HasNoisy<Format>);
-  detail::check(columns, detail::HasNoisy<Format>);
+  detail::check(rows);
+  detail::check(columns);
   detail::reset_magnitudes(exec, columns);
   if (rows.x.dtype == DType::f32)
     detail::rows_and_column_magnitudes<Format, float>(exec, rows, columns);

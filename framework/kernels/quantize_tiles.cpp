@@ -114,7 +114,7 @@ void check_law(const TileJob& job, const FormatFacts& format) {
           "A range from minimum to maximum needs a tensor for zero points.");
   require(job.zero_point.data == nullptr || job.law.rule == ScaleRule::exact,
           "Scales that are powers of two or e4m3 numbers belong to symmetric ranges.");
-  check_noise(job.noise, job.x.shape, format.noisy);
+  check_noise(job.noise, job.x.shape);
   require(job.outer.data == nullptr || (job.law.rule == ScaleRule::e4m3 && job.outer.numel() == 1),
           "An outer scale is one number and belongs to scales in e4m3.");
   if (job.statistic == Statistic::constant)

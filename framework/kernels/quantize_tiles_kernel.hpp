@@ -75,7 +75,7 @@ struct TileProblem {
 /// Checks the job and makes the problem; lowest and highest are the format's, `integer`: it can have a zero point.
 struct FormatFacts {
   float lowest, highest;
-  bool integer, noisy;
+  bool integer;
   std::size_t code_bytes;
 };
 template <class T>
@@ -234,7 +234,7 @@ void quantize_tiles_of(const Exec& exec, const TileJob& job) {
               else
                 return -static_cast<float>(Format::max_finite);
             }(),
-            static_cast<float>(Format::max_finite), integer, HasNoisy<Format>, sizeof(typename Format::storage)});
+            static_cast<float>(Format::max_finite), integer, sizeof(typename Format::storage)});
   auto* codes = static_cast<typename Format::storage*>(job.codes.data);
   const long items = p.grid.bands * p.pieces.down * p.pieces.across;
   if (p.pieces.fused) {

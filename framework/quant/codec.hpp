@@ -29,8 +29,6 @@ class Codec {
   virtual float bound(bool reference) const = 0;
   /// Codes are their own values, so a range that is not symmetric can have a zero point.
   virtual bool integer() const = 0;
-  /// The format can be rounded stochastically.
-  virtual bool stochastic() const = 0;
 
   virtual void quantize(const Exec& exec, const QuantizeJob& job) const = 0;
   /// Two quantizations of the same x, rows.scale_along = row and columns.scale_along = column, in as few passes over x

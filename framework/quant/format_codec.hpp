@@ -33,7 +33,6 @@ class FormatCodec final : public Codec {
     return integer_ ? largest + 0.5f : largest;
   }
   bool integer() const override { return integer_; }
-  bool stochastic() const override { return quantize_detail::HasNoisy<Format>; }
 
   void quantize(const Exec& exec, const QuantizeJob& job) const override {
     check(job.codes);

@@ -9,6 +9,14 @@
 namespace kvant::quant {
 
 class GuardedCodec final : public Codec {
+  template <class Function>
+  decltype(auto) guarded(std::string_view doing, Function&& function) const {
+    return plugin::guard(origin_, doing, std::forward<Function>(function));
+  }
+
+  const Codec& codec_;
+  plugin::Origin origin_;
+
  public:
   /// `codec` belongs to the plugin and outlives this.
   GuardedCodec(const Codec& codec, plugin::Origin origin) : codec_(codec), origin_(std::move(origin)) {}
@@ -28,9 +36,6 @@ class GuardedCodec final : public Codec {
   bool integer() const override {
     return guarded("telling whether codes are integers", [&] { return codec_.integer(); });
   }
-  bool stochastic() const override {
-    return guarded("telling how it rounds", [&] { return codec_.stochastic(); });
-  }
   void quantize(const Exec& exec, const QuantizeJob& job) const override {
     guarded("quantizing", [&] { codec_.quantize(exec, job); });
   }
@@ -49,15 +54,6 @@ class GuardedCodec final : public Codec {
   void search_clipping(const Exec& exec, const ClippingSearch& job) const override {
     guarded("searching a range", [&] { codec_.search_clipping(exec, job); });
   }
-
- private:
-  template <class Function>
-  decltype(auto) guarded(std::string_view doing, Function&& function) const {
-    return plugin::guard(origin_, doing, std::forward<Function>(function));
-  }
-
-  const Codec& codec_;
-  plugin::Origin origin_;
 };
 
 }  // namespace kvant::quant

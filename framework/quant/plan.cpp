@@ -4,6 +4,7 @@
 #include "base/kokkos.hpp"
 #include "base/log.hpp"
 #include "config/suggest.hpp"
+#include "plugin/guard.hpp"
 #include "plugin/loader.hpp"
 #include "quant/quantized_matmul.hpp"
 #include "quant/resolve.hpp"
@@ -29,14 +30,7 @@ Rule router_protection() {
 
 /// The scheme's rules; whatever a plugin throws becomes a sentence that names it.
 std::vector<Rule> scheme_rules(const Scheme& scheme, const config::QuantSettings& settings) {
-  try {
-    return scheme.rules(settings);
-  } catch (const UsageError&) {
-    throw;
-  } catch (const std::exception& e) {
-    refuse("The scheme '{}' of {} failed to give its rules: {}", scheme.name(),
-           plugin::Registry<Scheme>::origin(scheme.name()).text(), e.what());
-  }
+  return plugin::call(plugin::Registry<Scheme>::origin(scheme.name()), fmt::format("giving the rules of the scheme '{}'", scheme.name()), [&] { return scheme.rules(settings); });
 }
 
 /// In the order in which they are tried.
@@ -268,7 +262,8 @@ void configure_plugins(config::Document& document, const config::QuantSettings& 
   const std::string name = settings.scheme();
   if (name.empty() || !settings.use_qwix_quantization) return;
   config::Section section = document.section("quant.plugins." + name, fmt::format("plugin '{}'", name));
-  use_scheme(name).configure(section);
+  Scheme& scheme = use_scheme(name);
+  plugin::call(plugin::Registry<Scheme>::origin(name), fmt::format("taking the settings of the scheme '{}'", name), [&] { scheme.configure(section); });
 }
 
 }  // namespace kvant::quant

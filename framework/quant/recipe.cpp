@@ -43,6 +43,10 @@ std::string_view name_of(Scaling scaling) {
   constexpr std::string_view names[] = {"measured", "constant", "delayed", "running_mean"};
   return names[static_cast<std::size_t>(scaling)];
 }
+Rounding rounding_named(const std::string& name) {
+  return name == "uniform" ? Rounding::uniform : name == "low_bit_uniform" ? Rounding::low_bit_uniform : Rounding::nearest;
+}
+
 std::string_view name_of(Rounding rounding) {
   constexpr std::string_view names[] = {"nearest", "uniform", "low_bit_uniform"};
   return names[static_cast<std::size_t>(rounding)];
@@ -104,7 +108,7 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   when(any([](const OperandRecipe& o) { return o.tiled(); }), "tiles");
   when(any([](const OperandRecipe& o) { return o.scaling == Scaling::delayed; }), "delayed scaling");
   when(any([](const OperandRecipe& o) { return o.scaling == Scaling::running_mean; }), "act_static_scale");
-  when(any([](const OperandRecipe& o) { return o.rounding != Rounding::nearest; }), "stochastic rounding");
+  when(any([](const OperandRecipe& o) { return !o.noise_axes.empty(); }), "noise that elements share (qwix_compat with stochastic rounding)");
   when(any([](const OperandRecipe& o) { return o.calibration.zero_point; }), "zero points");
   when(grouped && r.grad_weight.calibration.search != nullptr, "a calibration that searches, of the gradients of experts");
   when(r.weight_residual != Residual::codes || r.act_residual != Residual::codes, "residuals that are not the forward codes");

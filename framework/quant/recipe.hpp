@@ -41,6 +41,8 @@ enum class Accumulation : uint8_t { f32, fp16x128, fixed };
 std::string_view name_of(Granularity granularity);
 std::string_view name_of(Scaling scaling);
 std::string_view name_of(Rounding rounding);
+/// "" | "uniform" | "low_bit_uniform", as the configuration has been checked to say.
+Rounding rounding_named(const std::string& name);
 std::string_view name_of(Transform transform);
 std::string_view name_of(Accumulation accumulation);
 

@@ -15,7 +15,7 @@ const QtypeFacts no_facts{.name = "of a plugin"};
 const Codec* find_codec(const Rule& rule, const char* field, const std::string& qtype, const Scheme* scheme) {
   if (const Codec* codec = builtin_codec(qtype)) return codec;
   if (scheme != nullptr) {
-    if (const Codec* codec = scheme->codec(qtype)) return codec;
+    if (const Codec* codec = scheme->guarded_codec(qtype)) return codec;
   }
   if (find_qtype(qtype) != nullptr) return nullptr;
   const std::vector<std::string> names = qtype_names();
@@ -120,8 +120,6 @@ class Resolver {
     if (!o.quantized()) return;
     o.rounding = rule_.bwd_rounding;
     if (o.rounding != Rounding::nearest && !compat_.empty()) o.noise_axes = rule_.noise_axes;
-    if (o.rounding != Rounding::nearest && o.codec != nullptr && !o.codec->stochastic() && !facts_of(o.qtype).weights_only)
-      refuse("{}: {} cannot be rounded stochastically.", rule_.place("bwd_stochastic_rounding"), o.qtype);
     if (facts_of(o.qtype).weights_only)
       refuse("{}: {} is a type of weights alone; a gradient cannot be quantized to it.", rule_.place(names.type_field), o.qtype);
   }

@@ -9,6 +9,8 @@
 #include "quant/codec.hpp"
 #include "quant/rule.hpp"
 
+#include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,11 +36,14 @@ class Scheme {
 
   /// The codec of a qtype that the rules name, or null: one of Kvant's own (quant/codec.hpp).
   virtual const Codec* codec(std::string_view qtype) const;
+  /// The same for who uses it: whatever the plugin throws, now or in a step, becomes a sentence that names it.
+  const Codec* guarded_codec(std::string_view qtype) const;
   /// Takes the keys of [quant.plugins.<name>]. The default takes none, so that any key there is refused.
   virtual void configure(config::Section& section);
 
  private:
   std::string name_;
+  mutable std::map<std::string, std::unique_ptr<Codec>, std::less<>> guarded_;
 };
 
 /// The scheme of this name, its plugin loaded if need be.
@@ -53,6 +58,7 @@ struct FlagsRead {
   bool bwd_dtype = false;      ///< bwd_quantization_dtype
   bool delayed = false;        ///< bwd_delayed_scaling
   bool mtp = false, logits = false;
+  bool rounding = false;       ///< bwd_stochastic_rounding
   bool shards = false;         ///< quantization_local_shard_count
 };
 void refuse_unread_flags(const config::QuantSettings& settings, const FlagsRead& reads, const std::string& scope,

@@ -108,6 +108,7 @@ void refuse_unread_flags(const QuantSettings& settings, const FlagsRead& reads, 
   if (!reads.delayed) flags.add("bwd_delayed_scaling", &QuantSettings::bwd_delayed_scaling);
   if (!reads.mtp) flags.add("quantize_mtp", &QuantSettings::quantize_mtp);
   if (!reads.logits) flags.add("quantize_logits_proj", &QuantSettings::quantize_logits_proj);
+  if (!reads.rounding) flags.add("bwd_stochastic_rounding", &QuantSettings::bwd_stochastic_rounding);
   if (!reads.shards) flags.add("quantization_local_shard_count", &QuantSettings::quantization_local_shard_count);
   if (flags.set().empty()) return;
   const auto& [name, value] = flags.set().front();
@@ -116,7 +117,7 @@ void refuse_unread_flags(const QuantSettings& settings, const FlagsRead& reads, 
 
 std::vector<Rule> full_rules(const QuantSettings& settings, const FullTypes& types) {
   refuse_unread_flags(settings,
-                      {.calibrations = true, .bwd_dtype = types.reads_bwd_dtype, .delayed = true, .mtp = true, .logits = true},
+                      {.calibrations = true, .bwd_dtype = types.reads_bwd_dtype, .delayed = true, .mtp = true, .logits = true, .rounding = true},
                       fmt::format("has gradients in {}, each weight gradient in one tile", types.grad_input),
                       "fp8_full reads bwd_quantization_dtype; the reference's dense schemes (int8, fp8, …) and "
                       "bwd_weight_grad_tile_size of a rule make tiles");
@@ -130,6 +131,7 @@ std::vector<Rule> full_rules(const QuantSettings& settings, const FullTypes& typ
   layers.act_calibration = settings.act_quantization_calibration_method;
   layers.bwd_calibration = settings.bwd_quantization_calibration_method;
   layers.drhs_calibration = settings.drhs_grad_quantization_calibration_method;
+  layers.bwd_rounding = rounding_named(settings.bwd_stochastic_rounding);
   if (settings.bwd_delayed_scaling)
     layers.delayed_backward = DelayedScaling{settings.bwd_delayed_scaling_history, settings.bwd_delayed_scaling_margin,
                                              settings.bwd_delayed_scaling_init};
@@ -137,6 +139,7 @@ std::vector<Rule> full_rules(const QuantSettings& settings, const FullTypes& typ
   add_calibrations(flags);
   flags.add("bwd_quantization_dtype", &QuantSettings::bwd_quantization_dtype);
   flags.add("bwd_delayed_scaling", &QuantSettings::bwd_delayed_scaling);
+  flags.add("bwd_stochastic_rounding", &QuantSettings::bwd_stochastic_rounding);
   flags.add("quantize_mtp", &QuantSettings::quantize_mtp);
   layers.flags = shaping(flags);
 

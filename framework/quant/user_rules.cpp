@@ -40,7 +40,7 @@ std::string meant(const std::string& written, const std::vector<std::string>& na
 
 void check_qtype(const std::string& place, const std::string& field, const std::string& qtype, const Scheme* scheme,
                  Problems& problems) {
-  if (qtype.empty() || find_qtype(qtype) != nullptr || (scheme != nullptr && scheme->codec(qtype) != nullptr)) return;
+  if (qtype.empty() || find_qtype(qtype) != nullptr || (scheme != nullptr && scheme->guarded_codec(qtype) != nullptr)) return;
   const std::vector<std::string> names = qtype_names();
   problems.add(place, "{} = \"{}\" is no known type{}; there are {}{}.", field, qtype, meant(qtype, names),
                config::listed(names, names.size()),
@@ -101,9 +101,6 @@ void check_rule(const RuleSettings& r, const QuantSettings& settings, const Sche
                  "has the reference's.");
 }
 
-Rounding rounding_of(const std::string& name) {
-  return name == "uniform" ? Rounding::uniform : name == "low_bit_uniform" ? Rounding::low_bit_uniform : Rounding::nearest;
-}
 Transform transform_of(const std::string& name) { return name == "hadamard16" ? Transform::hadamard16 : Transform::none; }
 
 /// A literal name matches where it stands as whole elements of a path: the module itself and all below it.
@@ -153,7 +150,7 @@ std::vector<Rule> short_form(const QuantSettings& s, const Scheme* scheme, Probl
     rule.bwd_qtype = s.bwd_qtype;
     rule.weight_calibration = rule.act_calibration = rule.bwd_calibration = s.calibration;
     rule.act_tile = rule.weight_tile = s.tile_size;
-    rule.bwd_rounding = rounding_of(s.bwd_stochastic_rounding);
+    rule.bwd_rounding = rounding_named(s.bwd_stochastic_rounding);
     rule.optional = everywhere;
     rule.origin = s.place(everywhere ? "dtype" : "patterns");
     for (const char* field : {"calibration", "tile_size", "bwd_qtype", "bwd_stochastic_rounding"})
@@ -188,7 +185,7 @@ Rule rule_of(const RuleSettings& r) {
   rule.disable_channelwise_axes = r.disable_channelwise_axes;
   rule.act_static_scale = r.act_static_scale;
   rule.act_batch_axes = r.act_batch_axes;
-  rule.bwd_rounding = rounding_of(r.bwd_stochastic_rounding);
+  rule.bwd_rounding = rounding_named(r.bwd_stochastic_rounding);
   rule.noise_axes = r.channelwise_noise_axes;
   rule.forward_transform = transform_of(r.forward_transform);
   rule.dgrad_transform = transform_of(r.dgrad_transform);

@@ -36,7 +36,7 @@ done
 # Schemes and calibrators that throw in one of their entries, or answer nonsense: a sentence that names plugin and file.
 named="Plugin 'throwing_quant' ($bad/throwing_quant/libkvant_throwing_quant.so)"
 export KVANT_PLUGIN_PATH=$bad/throwing_quant
-for entry in "rules|giving its rules: it threw something" "configure|taking its settings: it threw 'the table is not sorted'" "codec|naming the codec of test_codec: it threw something"; do
+for entry in "rules|giving the rules of the scheme 'test_rules': it threw something" "configure|taking the settings of the scheme 'test_configure': it threw 'the table is not sorted'" "codec|naming the codec of test_codec: it threw something"; do
   expect 2 explain "$config" --set "quant.quantization=test_${entry%%|*}"
   shows "$named failed while ${entry#*|}"
 done

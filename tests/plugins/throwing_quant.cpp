@@ -20,7 +20,6 @@ class QuietCodec : public quant::Codec {
   bool readable_by_gemm() const override { return codec_.readable_by_gemm(); }
   float bound(bool reference) const override { return codec_.bound(reference); }
   bool integer() const override { return codec_.integer(); }
-  bool stochastic() const override { return codec_.stochastic(); }
   void quantize(const Exec&, const QuantizeJob&) const override { throw 3; }
   void quantize_pair(const Exec&, const QuantizeJob&, const QuantizeJob&) const override { throw 3; }
   void decode(const Exec& e, const TensorView& c, const TensorView& v) const override { codec_.decode(e, c, v); }

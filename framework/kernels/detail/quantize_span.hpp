@@ -3,6 +3,7 @@
 
 #include "base/kokkos.hpp"
 #include "kernels/quantize.hpp"
+#include "numerics/stochastic.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/format.hpp"
 
@@ -249,29 +250,22 @@ inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
 }
 
 /// Throws kvant::Error where noise does not fit a tensor of this shape, or the format has none.
-void check_noise(const NoiseJob& job, const Shape& shape, bool noisy_format);
-
-template <class Format>
-concept HasNoisy = requires(float v) {
-  Format::encode_noisy(v, v);
-};
+void check_noise(const NoiseJob& job, const Shape& shape);
 
 /// encode_row with stochastic rounding.
 template <class Format, class T>
 KOKKOS_INLINE_FUNCTION void encode_row_noisy(const ScaleLaw& law, const ElementNoise& noise, long row, const T* x,
                                              long n, float factor, const float* factors, float divisor,
                                              const float* divisors, typename Format::storage* codes) {
-  if constexpr (HasNoisy<Format>) {
-    Random4 block{};
-    int64_t number = -1;
-    for (long c = 0; c < n; ++c) {
-      const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
-      const float d = divisors == nullptr ? divisor : divisors[c];
-      float ratio = law.true_quotient ? v / d : v * d;
-      ratio = ratio > law.limit ? law.limit : ratio;
-      ratio = ratio < -law.limit ? -law.limit : ratio;
-      codes[c] = Format::encode_noisy(ratio, noise.draw(row, c, block, number));
-    }
+  Random4 block{};
+  int64_t number = -1;
+  for (long c = 0; c < n; ++c) {
+    const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
+    const float d = divisors == nullptr ? divisor : divisors[c];
+    float ratio = law.true_quotient ? v / d : v * d;
+    ratio = ratio > law.limit ? law.limit : ratio;
+    ratio = ratio < -law.limit ? -law.limit : ratio;
+    codes[c] = encode_with_noise<Format>(ratio, noise.draw(row, c, block, number));
   }
 }
 

@@ -224,9 +224,7 @@ KOKKOS_INLINE_FUNCTION typename Format::storage careful_code(const TileLaw& t, f
     ratio = ratio > t.law.limit ? t.law.limit : ratio;
     ratio = ratio < -t.law.limit ? -t.law.limit : ratio;
   }
-  if constexpr (HasNoisy<Format>) {
-    if (noise != 0.0f) return Format::encode_noisy(ratio, noise);
-  }
+  if (noise != 0.0f) return encode_with_noise<Format>(ratio, noise);
   if constexpr (HasReferenceCode<Format>) {
     if (t.law.reference_guard) return Format::encode_as_reference(ratio);
   }

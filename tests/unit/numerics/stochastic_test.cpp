@@ -1,10 +1,12 @@
 // Stochastic rounding: how often each neighbour is drawn, and that draws have nothing to do with each other.
 #include "numerics/formats.hpp"
 #include "numerics/noise.hpp"
+#include "numerics/stochastic.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -122,4 +124,55 @@ TEST_CASE("noise moves overflow, NaN and zero nowhere", "[numerics]") {
     CHECK(E5M2::encode_noisy(0.0f, noise) == 0);
     CHECK(E4M3fnuz::encode_noisy(-0.0f, noise) == 0);  // whose negative zero would be NaN
   }
+}
+
+namespace {
+
+/// The same codes as a plugin would write them: encode and decode, and nothing else.
+template <class F>
+struct Bare {
+  using storage = typename F::storage;
+  static constexpr float max_finite = F::max_finite;
+  static storage encode(float v) { return F::encode(v); }
+  static float decode(storage code) { return F::decode(code); }
+};
+
+/// Values, of 2000 random ones, that are rounded to another code than the two around them (found by looking at all codes), or to
+/// the upper one not as often as the place between the two says, over 64 equally spaced draws of noise.
+template <class F>
+int wrong_values() {
+  std::vector<float> values;
+  for (int code = 0; code < 256; ++code)
+    if (const float v = F::decode(static_cast<typename F::storage>(code)); std::isfinite(v)) values.push_back(v);
+  int wrong = 0;
+  for (uint64_t i = 0; i < 2000; ++i) {
+    const auto r = philox(11, 5, i);
+    const float v = std::fmod((2.0f * uniform01(r.word[0]) - 1.0f) * power_of_two(static_cast<int>(r.word[2] % 30) - 18), F::max_finite);
+    float lower = -INFINITY, upper = INFINITY;
+    for (const float x : values) {
+      if (x <= v) lower = std::max(lower, x);
+      if (x >= v) upper = std::min(upper, x);
+    }
+    int up = 0;
+    bool strange = false;
+    for (int k = 0; k < 64; ++k) {
+      const float x = F::decode(encode_with_noise<Bare<F>>(v, static_cast<float>(2 * k - 63) / 128.0f));
+      strange |= x != lower && x != upper;
+      up += x == upper;
+    }
+    const float place = upper > lower ? (v - lower) / (upper - lower) : 1.0f;
+    wrong += strange || std::fabs(static_cast<float>(up) / 64.0f - place) > 1.01f / 64.0f;
+  }
+  return wrong;
+}
+
+}  // namespace
+
+TEST_CASE("a format of encode and decode alone is rounded to its two neighbours, each as often as it is near") {
+  CHECK(wrong_values<E4M3fn>() == 0);
+  CHECK(wrong_values<E5M2>() == 0);
+  CHECK(wrong_values<Int<8>>() == 0);
+  CHECK(encode_with_noise<Bare<E4M3fn>>(1000.0f, 0.25f) == E4M3fn::encode(448.0f));
+  CHECK(encode_with_noise<Bare<E4M3fn>>(0.0f, 0.49f) == E4M3fn::encode(0.0f));
+  CHECK(std::isnan(E4M3fn::decode(encode_with_noise<Bare<E4M3fn>>(NAN, 0.1f))));
 }

@@ -24,7 +24,6 @@ TEST_CASE("every qtype has its codec", "[quant]") {
     const Codec* codec = builtin_codec(name);
     REQUIRE(codec != nullptr);
     CHECK(codec->bound(true) >= codec->bound(false));
-    CHECK(codec->stochastic());
     const bool integer = name.starts_with("int") || name.starts_with("uint");
     CHECK(codec->integer() == integer);
     if (integer) CHECK(codec->code_bits() == std::stoi(std::string(name.substr(name.find("int") + 3))));
