@@ -52,6 +52,7 @@ int run(const Arguments& arguments) {
   log::info("{}", dataset->describe());
   log::info("{} parameters; {} of {} matmul sites quantized", model->params().count(), plan.quantized_count(), plan.decisions().size());
   folder.write("sites.txt", plan.table());
+  log::write_to_file(plan.table());
 
   train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
   engine.allocate();
