@@ -14,7 +14,7 @@ namespace {
 
 struct Arguments {
   ConfigArguments config;
-  bool json = false;
+  bool json = false, log = false;
 };
 
 int run(const Arguments& arguments) {
@@ -27,7 +27,7 @@ int run(const Arguments& arguments) {
   if (arguments.json)
     fmt::print("{}\n", plan.json());
   else
-    fmt::print("{}", plan.table());
+    fmt::print("{}", arguments.log ? plan.log_lines() : plan.table());
   return 0;
 }
 
@@ -38,12 +38,19 @@ void add_explain(CLI::App& app, Context& context) {
       app.add_subcommand("explain", "show for every matrix product of a model what it runs in, or why it stays plain");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_flag(
+  CLI::Option* json = command->add_flag(
       "--json", arguments->json,
-      "JSON: an array \"sites\" of objects with path, op, layer, rule, weight, act, grad_input, grad_weight, reason");
+      "JSON: \"sites\" (path, op, layer, rule, weight, act, grad_input, grad_weight, arms, reason, flops_share), "
+      "\"settings_that_mattered\", \"unsupported\"");
+  command
+      ->add_flag("--log", arguments->log,
+                 "one line for each product in the order of the forward pass, as the reference logs its lookups: "
+                 "module='…' op=dot_general0 rule=0")
+      ->excludes(json);
   add_examples(*command,
                {"kvant explain configs/quickstart.toml",
                 "kvant explain configs/quickstart.toml --set quant.quantization=fp8_full",
+                "kvant explain configs/quickstart.toml --log",
                 "kvant explain configs/quickstart.toml --json | jq '.sites[] | select(.weight == null) | .reason'"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });
 }

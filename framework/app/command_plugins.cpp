@@ -1,6 +1,7 @@
 // kvant plugins [FILE…]: what can be loaded, and why the rest cannot. Reads files only: no plugin's code runs, neither
-// MPI nor Kokkos starts.
+// MPI nor Kokkos starts. kvant plugins new KIND NAME: the files of a new one.
 #include "app/command.hpp"
+#include "app/plugin_skeleton.hpp"
 #include "base/error.hpp"
 #include "plugin/loader.hpp"
 
@@ -95,10 +96,36 @@ int run(const Arguments& arguments) {
   return static_cast<int>(refused && !arguments.files.empty() ? ExitCode::failure : ExitCode::success);
 }
 
+struct NewArguments {
+  std::string kind, name, folder = ".";
+};
+
+int run_new(const NewArguments& arguments) {
+  const plugin::Kind kind = arguments.kind == "scheme" ? plugin::Kind::scheme : plugin::Kind::calibrator;
+  std::vector<std::string> taken;
+  for (const plugin::Info& info : plugin::available()) {
+    taken.push_back(info.name);
+    for (const std::string& offer : info.provides) taken.push_back(offer.substr(offer.find(':') + 1));
+  }
+  for (const auto& file : write_plugin_skeleton(kind, arguments.name, arguments.folder, taken)) fmt::print("{}\n", file.string());
+  fmt::print("\nNext, in {}/{}: README.md says how to build and test it.\n", arguments.folder, arguments.name);
+  return static_cast<int>(ExitCode::success);
+}
+
+void add_new(CLI::App& plugins, Context& context) {
+  CLI::App* command = plugins.add_subcommand("new", "write the files of a new plugin: it builds, is loaded and has tests");
+  auto arguments = std::make_shared<NewArguments>();
+  command->add_option("KIND", arguments->kind, "scheme or calibrator")->required()->check(CLI::IsMember({"scheme", "calibrator"}));
+  command->add_option("NAME", arguments->name, "its name: a-z, 0-9 and _, what a configuration calls it by")->required();
+  command->add_option("--into", arguments->folder, "where the folder NAME is made")->capture_default_str();
+  add_examples(*command, {"kvant plugins new scheme my_scheme", "kvant plugins new calibrator my_range --into $HOME/plugins"});
+  command->callback([arguments, &context] { context.run = [arguments] { return run_new(*arguments); }; });
+}
+
 }  // namespace
 
 void add_plugins(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("plugins", "list the plugins that are found, and why some are refused");
+  CLI::App* command = app.add_subcommand("plugins", "list the plugins that are found, and why some are refused; new: write one");
   auto arguments = std::make_shared<Arguments>();
   command->add_option("FILE", arguments->files,
                       "plugin files to look at instead; the exit code is 0 if all of them would be loaded");
@@ -107,7 +134,10 @@ void add_plugins(CLI::App& app, Context& context) {
       "print JSON: fingerprint, looked_in, plugins (name, version, offers, file, source_hash, fingerprint, refused)");
   add_examples(*command, {"kvant plugins", "kvant plugins --json", "kvant plugins build/libkvant_e3m4.so",
                           "KVANT_PLUGIN_PATH=$HOME/plugins kvant plugins"});
-  command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });
+  add_new(*command, context);
+  command->callback([arguments, command, &context] {
+    if (command->get_subcommands().empty()) context.run = [arguments] { return run(*arguments); };
+  });
 }
 
 }  // namespace kvant::app

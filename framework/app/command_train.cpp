@@ -80,6 +80,7 @@ int run(const Arguments& arguments) {
   log::info("{}", dataset->describe());
   log::info("{} parameters; {} of {} matmul sites quantized", engine.model().params().count(), plan.quantized_count(), plan.decisions().size());
   folder.write("sites.txt", plan.table());
+  log::write_to_file(plan.table());
 
   engine.allocate();
   stop_if_asked("before the first step");

@@ -4,6 +4,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <memory>
 #include <mutex>
 #include <unordered_set>
@@ -43,6 +44,17 @@ void configure(Level lowest, const std::string& file) {
 }
 
 void write(Level level, std::string_view line) { logger()->log(translate(level), line); }
+
+void write_to_file(std::string_view lines) {
+  const auto& sinks = logger()->sinks();
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find('\n'), lines.size());
+    const spdlog::details::log_msg message(logger()->name(), spdlog::level::info, lines.substr(0, end));
+    for (std::size_t i = 1; i < sinks.size(); ++i) sinks[i]->log(message);  // the first one is the console
+    lines.remove_prefix(std::min(end + 1, lines.size()));
+  }
+  flush();
+}
 
 void flush() { logger()->flush(); }
 

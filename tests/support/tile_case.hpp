@@ -3,8 +3,8 @@
 
 #include "kernels/quantize_tiles_kernel.hpp"
 #include "reference/quantize_tiles.hpp"
+#include "support/code_type.hpp"
 #include "support/device_buffer.hpp"
-#include "support/golden_formats.hpp"
 
 #include <cmath>
 #include <vector>

@@ -354,6 +354,22 @@ TEST_CASE("a job by tiles whose parts do not fit is refused", "[kernels][quantiz
     run.job.zero_point = run.zero;
     run.job.law.rule = ScaleRule::power_of_two_up;
   });
+  refused(Int<8>{}, [](auto& run) {  // strided, and no matrix
+    run.job.x = run.job.x.reshaped({6, 4, 8}).slice_cols(0, 4);
+    run.job.tile = {3, 4, 4, 1};
+  });
+  refused(Int<8>{}, [](auto& run) { run.job.noise.row_ids = run.zero; });
+  refused(Int<8>{}, [](auto& run) {  // the lower end is missing
+    run.job.zero_point = run.zero;
+    run.job.statistic = Statistic::given;
+    run.job.low = {};
+  });
+  refused(Int<8>{}, [](auto& run) {
+    run.job.x = run.job.x.reshaped({2, 3, 32});
+    run.job.codes = run.job.codes.reshaped({2, 3, 32});
+    run.job.tile = {1, 3, 16, 1};
+    run.job.noise = {Rounding::uniform, 1, 1, 0, {}, true, {}};
+  });
   refused(E4M3fn{}, [](auto& run) { run.job.zero_point = run.zero; });
   refused(E8M0{}, [](auto& run) { run.job.noise.rounding = Rounding::uniform; });
   TileRun<Int<8>> large(DType::f32, tensor({5000, 20}, {5000, 1}));
