@@ -25,7 +25,7 @@ expect 2 explain rules.toml --log --json
 
 # Schemes and values by name, those that no product is computed for yet among them: shown, never run as something else.
 for scheme in int4 fp4 fp8 fp8_e4m3 fp8_e5m2 fp8_gpu fp8_nanoo mxfp8 mxfp4 nvfp4_train; do
-  flags=(--set quant.quantize_mtp=false --set quant.quantize_logits_proj=false)
+  flags=(--set quant.quantize_mtp=false --set quant.quantize_logits_proj=false --set quant.bwd_stochastic_rounding= --set model.qk_rope_head_dim=32)
   expect 0 explain "$quick" --set "quant.quantization=$scheme" "${flags[@]}"
   shows "scheme $scheme"
 done

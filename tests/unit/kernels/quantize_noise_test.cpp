@@ -163,8 +163,3 @@ TEST_CASE("noise may be shared by a row, or given", "[kernels][quantize]") {
     CHECK_THROWS_AS(codes_of([&](NoiseJob& n) { n.given = wrong; }, tiles), Error);
   }
 }
-
-TEST_CASE("a format without stochastic rounding is refused noise", "[kernels][quantize]") {
-  Noisy<E8M0> run(matrix(), Along::row, rows);
-  CHECK_THROWS_AS(quantize<E8M0>(Exec{}, run.job), Error);
-}
