@@ -152,9 +152,14 @@ std::vector<float> extract(const NpzArray& a, const Source& source, const nn::Pa
   std::vector<float> out(static_cast<std::size_t>(total));
   const auto& dims = a.shape;
   const int64_t in = extent(source.transposed ? 1 : 2), all_out = extent(source.transposed ? 2 : 1);
-  if (in != p.shape[rank - 2] || all_out != p.shape[rank - 1] * parts)
-    refuse("{}: the array {} has the shape [{}]; {} needs {} inputs and {} outputs.", file, source.name, fmt::join(dims, ", "), p.path,
-           p.shape[rank - 2], p.shape[rank - 1] * parts);
+  // Ours may have its inputs or outputs by head, [in, heads, width]: the array's two extents must be such a split of it.
+  bool fits = false;
+  int64_t first_axes = 1;
+  for (int axis = source.transposed ? 0 : 1; axis < rank; ++axis) {
+    first_axes *= p.shape[axis];
+    fits = fits || (first_axes == in && in * all_out == parts * (source.transposed ? total : total / p.shape[0]));
+  }
+  if (!fits) refuse("{}: the array {} has the shape [{}], which is not that of {}, {}.", file, source.name, fmt::join(dims, ", "), p.path, to_string(p.shape));
   const int64_t groups = there / (in * all_out), width = all_out / parts, first = source.half < 0 ? 0 : source.half * width;
   for (int64_t g = 0; g < groups; ++g)
     for (int64_t i = 0; i < in; ++i) {

@@ -263,7 +263,9 @@ void configure_plugins(config::Document& document, const config::QuantSettings& 
   if (name.empty() || !settings.use_qwix_quantization) return;
   config::Section section = document.section("quant.plugins." + name, fmt::format("plugin '{}'", name));
   Scheme& scheme = use_scheme(name);
-  plugin::call(plugin::Registry<Scheme>::origin(name), fmt::format("taking the settings of the scheme '{}'", name), [&] { scheme.configure(section); });
+  const plugin::Origin& origin = plugin::Registry<Scheme>::origin(name);
+  plugin::call(origin, fmt::format("taking the settings of the scheme '{}'", name), [&] { scheme.configure(section); });
+  log::info("Scheme '{}': {}", name, plugin::guard(origin, "describing itself", [&] { return scheme.description(); }));
 }
 
 }  // namespace kvant::quant

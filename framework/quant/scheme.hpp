@@ -28,7 +28,7 @@ class Scheme {
   const std::string& name() const { return name_; }
   void set_name(const std::string& name) { name_ = name; }
 
-  /// One line for `kvant plugins` and the log.
+  /// One line for the log: what it does, without its name.
   virtual std::string description() const = 0;
   /// The rules in order, from the settings of [quant].
   /// Throws UsageError for a setting that it would otherwise ignore, saying what to use instead.

@@ -88,7 +88,8 @@ TEST_CASE("delayed scaling: one scale for each tensor, types as declared, no cal
     CHECK((rules[0].weight_qtype == forward && rules[0].act_qtype == forward && rules[0].bwd_qtype == gradient));
     CHECK((rules[0].delayed_forward && rules[0].delayed_backward && rules[0].disable_channelwise_axes));
     QuantSites sites;
-    const Recipe& r = *decision(Plan::resolve(sites.table, s), sites.at(shared, 0)).recipe;
+    const Plan plan = Plan::resolve(sites.table, s);
+    const Recipe& r = *decision(plan, sites.at(shared, 0)).recipe;
     CHECK(r.act.scaling == Scaling::delayed);
     CHECK(r.grad_weight.scaling == Scaling::delayed);
     CHECK(r.weight.granularity == Granularity::per_tensor);
