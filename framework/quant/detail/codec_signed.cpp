@@ -1,4 +1,4 @@
-// Codecs of the signed integers.
+// Codecs of the signed integers that products run on; the others are in codec_widths.cpp.
 #include "quant/detail/builtin_codecs.hpp"
 #include "quant/format_codec.hpp"
 
@@ -10,14 +10,8 @@ namespace kvant::quant::detail {
     static const FormatCodec<__VA_ARGS__> codec; \
     return codec;                                \
   }
-KVANT_CODEC(Int<2>)
-KVANT_CODEC(Int<3>)
 KVANT_CODEC(Int<4>)
-KVANT_CODEC(Int<5>)
-KVANT_CODEC(Int<6>)
-KVANT_CODEC(Int<7>)
 KVANT_CODEC(Int<8>)
-KVANT_CODEC(Int<16>)
 #undef KVANT_CODEC
 
 }  // namespace kvant::quant::detail
