@@ -1,11 +1,11 @@
-// The only file that includes Kokkos: execution space, memory space and view aliases, version shims.
+// The file that includes Kokkos (its version alone: base/kokkos_version.hpp): execution space, memory space and view aliases, version shims.
 #pragma once
+
+#include "base/kokkos_version.hpp"
 
 #include <Kokkos_Core.hpp>
 
 #include <cstddef>
-
-static_assert(KOKKOS_VERSION >= 40600, "Kvant needs Kokkos 4.6 or newer");
 
 namespace kvant {
 

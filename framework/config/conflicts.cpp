@@ -6,10 +6,13 @@
 #include "config/locate.hpp"
 #include "config/settings.hpp"
 
+#include <algorithm>
 #include <set>
 
 namespace kvant::config {
 namespace {
+
+constexpr double largest_index = 2147483647;
 
 class Conflicts {
  public:
@@ -73,6 +76,29 @@ void check_attention(const ModelSettings& m, Conflicts& c) {
   c.when(m.max_target_length > m.max_position_embeddings,
          "[model] max_target_length = {} is more than max_position_embeddings = {}", m.max_target_length,
          m.max_position_embeddings);
+}
+
+/// Each width has its own bound; here is what several of them make together, counted in double, which no setting overflows.
+/// Parameters as in DeepSeek-V3 (MLA, gated MLPs); norms and biases do not matter at this size.
+void check_size(const ModelSettings& m, Conflicts& c) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const double emb = real(m.base_emb_dim), heads = real(m.base_num_query_heads);
+  const double queries = heads * real(m.qk_head_dim()), values = heads * real(m.v_head_dim);
+  const double keys_and_values = heads * real(m.qk_nope_head_dim + m.v_head_dim), shared = real(m.shared_experts) * real(m.base_moe_mlp_dim);
+  for (const auto& [name, width] : {std::pair("base_num_query_heads × (qk_nope_head_dim + qk_rope_head_dim)", queries),
+                                    std::pair("base_num_query_heads × (qk_nope_head_dim + v_head_dim)", keys_and_values),
+                                    std::pair("shared_experts × base_moe_mlp_dim", shared)})
+    c.when(width > largest_index, "[model] {} = {:.0f} is the width of one matrix; at most {:.0f} is accepted", name, width, largest_index);
+  const double rank = real(m.q_lora_rank);
+  const double attention = (m.q_lora_rank > 0 ? rank * (emb + queries) : emb * queries) +
+                           real(m.kv_lora_rank) * (emb + keys_and_values) + emb * real(m.qk_rope_head_dim) + emb * values;
+  const double dense = 3 * emb * real(m.base_mlp_dim);
+  const double experts = emb * real(m.num_experts) + 3 * emb * (real(m.num_experts) * real(m.base_moe_mlp_dim) + shared);
+  const double layers = real(m.base_num_decoder_layers + m.mtp_num_layers);
+  const double parameters = 2 * emb * real(m.vocab_size) + layers * (attention + std::max(dense, experts));
+  constexpr double most = 1e15;
+  c.when(parameters > most, "[model] base_emb_dim = {} and the other sizes make a model of some {:.1e} parameters; at most {:.0e} are accepted",
+         m.base_emb_dim, parameters, most);
 }
 
 void check_groups(const ModelSettings& m, Conflicts& c) {
@@ -231,6 +257,25 @@ void check_batch(const DataSettings& d, int ranks, Conflicts& c) {
            d.per_device_batch_size, product);
 }
 
+/// Rows of a micro-batch have numbers of 32 bits, those of (token, expert) pairs too.
+void check_micro_batch(const Settings& s, int ranks, Conflicts& c) {
+  const auto real = [](int64_t n) { return static_cast<double>(n); };
+  const DataSettings& d = s.data;
+  const double sequences = d.per_device_batch_size > 0
+                               ? real(d.per_device_batch_size)
+                               : real(d.global_batch_size) / (ranks * real(d.gradient_accumulation_steps));
+  const double rows = sequences * real(s.model.max_target_length) * real(std::max<int64_t>(1, s.model.num_experts_per_tok));
+  c.when(rows > largest_index,
+         "[model] max_target_length = {} × {:.0f} sequences of a micro-batch × num_experts_per_tok = {} are {:.2e} rows; at most "
+         "{:.0f} are accepted: more gradient_accumulation_steps make micro-batches smaller",
+         s.model.max_target_length, sequences, s.model.num_experts_per_tok, rows, largest_index);
+  const double step = sequences * ranks * real(d.gradient_accumulation_steps);
+  c.when(step > largest_index,
+         "[data] gradient_accumulation_steps = {} × {:.0f} sequences × {} ranks are {:.2e} sequences a step; at most {:.0f} are "
+         "accepted",
+         d.gradient_accumulation_steps, sequences, ranks, step, largest_index);
+}
+
 void check_schedule(const Settings& s, Conflicts& c) {
   c.when(s.run.steps == 0, "[run] steps is missing: a run needs at least 1 step");
   const OptimizerSettings& o = s.optimizer;
@@ -257,6 +302,7 @@ std::vector<std::string> find_model_conflicts(const Settings& settings) {
   Conflicts conflicts;
   check_layers(settings.model, conflicts);
   check_attention(settings.model, conflicts);
+  check_size(settings.model, conflicts);
   check_groups(settings.model, conflicts);
   check_router_and_mtp(settings.model, conflicts);
   check_offered(settings, conflicts);
@@ -269,6 +315,7 @@ std::vector<std::string> find_run_conflicts(const Settings& settings, int ranks)
   check_schedule(settings, conflicts);
   check_data(settings, conflicts);
   check_batch(settings.data, ranks, conflicts);
+  check_micro_batch(settings, ranks, conflicts);
   return std::move(conflicts.found);
 }
 

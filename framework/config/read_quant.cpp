@@ -107,7 +107,7 @@ void read_backward(Section& section, QuantSettings& s) {
       s.bwd_delayed_scaling);
   s.bwd_delayed_scaling_history =
       section.take_int({"bwd_delayed_scaling_history", "length of that history", "steps"}, s.bwd_delayed_scaling_history,
-                       at_least(1));
+                       between<int64_t>(1, 1 << 20));
   s.bwd_delayed_scaling_margin = section.take_real(
       {"bwd_delayed_scaling_margin", "range = margin × largest of the history"}, s.bwd_delayed_scaling_margin, above(0.0));
   s.bwd_delayed_scaling_init =
@@ -124,7 +124,7 @@ void read_rest(Section& section, QuantSettings& s) {
   s.quantization_local_shard_count =
       section.take_int({"quantization_local_shard_count",
                         "parts of the token axis of a weight gradient, each with scales of its own; -1 = 1"},
-                       s.quantization_local_shard_count, at_least(-1));
+                       s.quantization_local_shard_count, between<int64_t>(-1, 1 << 24));
   s.fp8_accumulation = section.take_choice(
       {"fp8_accumulation",
        "sums of fp8 products: float32, float16 promoted every 128 products (AVX-512 FP16), or 12-bit fixed point (AVX2)"},

@@ -9,11 +9,19 @@
 namespace kvant::config {
 namespace {
 
+// Upper bounds: far beyond what anybody trains, and such that no product of two of them leaves 63 bits. What three of them
+// give together is looked at in conflicts.cpp.
+constexpr int64_t widest = int64_t{1} << 24;         // a width, or a number of heads, experts, groups
+constexpr int64_t most_layers = int64_t{1} << 16;
+constexpr int64_t most_tokens = int64_t{1} << 28;    // of a vocabulary, of a sequence
+constexpr int64_t most_sequences = int64_t{1} << 30;
+constexpr int64_t most_steps = 1'000'000'000'000;
+
 RunSettings read_run(Document& document) {
   RunSettings s;
   Section section = document.section("run");
   s.steps =
-      section.take_int({"steps", "optimizer steps of the run; a run needs at least 1", "steps"}, s.steps, at_least(0));
+      section.take_int({"steps", "optimizer steps of the run; a run needs at least 1", "steps"}, s.steps, between<int64_t>(0, most_steps));
   s.seed = static_cast<uint64_t>(section.take_int(
       {"seed",
        "fixes initial weights, noise of rounding and, unless data_shuffle_seed is given, the order of the data"},
@@ -31,44 +39,44 @@ void read_shape(Section& section, ModelSettings& s) {
   s.decoder_block = section.take_enum({"decoder_block", "family of the decoder layers"}, s.decoder_block,
                                       {{"deepseek", DecoderBlock::deepseek}});
   s.vocab_size =
-      section.require_int({"vocab_size", "rows of the embedding and columns of the head", "tokens"}, at_least(2));
-  s.max_target_length = section.require_int({"max_target_length", "length of a sequence", "tokens"}, at_least(2));
-  s.base_emb_dim = section.require_int({"base_emb_dim", "width of the residual stream"}, at_least(1));
-  s.base_num_query_heads = section.require_int({"base_num_query_heads", "attention heads"}, at_least(1));
+      section.require_int({"vocab_size", "rows of the embedding and columns of the head", "tokens"}, between<int64_t>(2, most_tokens));
+  s.max_target_length = section.require_int({"max_target_length", "length of a sequence", "tokens"}, between<int64_t>(2, most_tokens));
+  s.base_emb_dim = section.require_int({"base_emb_dim", "width of the residual stream"}, between<int64_t>(1, widest));
+  s.base_num_query_heads = section.require_int({"base_num_query_heads", "attention heads"}, between<int64_t>(1, widest));
   s.base_num_kv_heads = section.take_int(
       {"base_num_kv_heads",
        "heads of keys and values; 0 = as base_num_query_heads, and latent attention takes no other number"},
-      s.base_num_kv_heads, at_least(0));
+      s.base_num_kv_heads, between<int64_t>(0, widest));
   s.base_num_decoder_layers =
-      section.require_int({"base_num_decoder_layers", "decoder layers, dense ones included"}, at_least(1));
+      section.require_int({"base_num_decoder_layers", "decoder layers, dense ones included"}, between<int64_t>(1, most_layers));
   s.first_num_dense_layers =
       section.take_int({"first_num_dense_layers", "layers at the bottom that have one dense MLP instead of experts"},
-                       s.first_num_dense_layers, at_least(0));
+                       s.first_num_dense_layers, between<int64_t>(0, most_layers));
   s.base_mlp_dim =
       section.take_int({"base_mlp_dim", "hidden width of a dense layer's MLP; needed where there are dense layers"},
-                       s.base_mlp_dim, at_least(0));
+                       s.base_mlp_dim, between<int64_t>(0, widest));
   s.base_moe_mlp_dim =
       section.take_int({"base_moe_mlp_dim", "hidden width of one expert; needed where there are MoE layers"},
-                       s.base_moe_mlp_dim, at_least(0));
-  s.num_experts = section.take_int({"num_experts", "routed experts of an MoE layer"}, s.num_experts, at_least(0));
+                       s.base_moe_mlp_dim, between<int64_t>(0, widest));
+  s.num_experts = section.take_int({"num_experts", "routed experts of an MoE layer"}, s.num_experts, between<int64_t>(0, widest));
   s.num_experts_per_tok = section.take_int({"num_experts_per_tok", "routed experts that a token visits"},
-                                           s.num_experts_per_tok, at_least(0));
+                                           s.num_experts_per_tok, between<int64_t>(0, widest));
   s.shared_experts = section.take_int(
       {"shared_experts", "experts that every token visits, fused into one MLP of shared_experts × base_moe_mlp_dim"},
-      s.shared_experts, at_least(0));
+      s.shared_experts, between<int64_t>(0, widest));
 }
 
 void read_attention(Section& section, ModelSettings& s) {
   s.q_lora_rank = section.take_int({"q_lora_rank", "rank of the query projection; 0 = one full matrix"}, s.q_lora_rank,
-                                   at_least(0));
+                                   between<int64_t>(0, widest));
   s.kv_lora_rank =
-      section.take_int({"kv_lora_rank", "rank of the joint key and value projection"}, s.kv_lora_rank, at_least(1));
+      section.take_int({"kv_lora_rank", "rank of the joint key and value projection"}, s.kv_lora_rank, between<int64_t>(1, widest));
   s.qk_nope_head_dim = section.take_int({"qk_nope_head_dim", "width of a head's query and key without position"},
-                                        s.qk_nope_head_dim, at_least(1));
+                                        s.qk_nope_head_dim, between<int64_t>(1, widest));
   s.qk_rope_head_dim =
       section.take_int({"qk_rope_head_dim", "width of a head's query and key that is rotated by position; even"},
-                       s.qk_rope_head_dim, at_least(2));
-  s.v_head_dim = section.take_int({"v_head_dim", "width of a head's value"}, s.v_head_dim, at_least(1));
+                       s.qk_rope_head_dim, between<int64_t>(2, widest));
+  s.v_head_dim = section.take_int({"v_head_dim", "width of a head's value"}, s.v_head_dim, between<int64_t>(1, widest));
   s.use_sliced_mla_proj =
       section.take({"use_sliced_mla_proj",
                     "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split"},
@@ -85,11 +93,11 @@ void read_rope(Section& section, ModelSettings& s) {
       section.take_real({"rope_max_timescale", "base θ of the rotary frequencies"}, s.rope_max_timescale, above(1.0));
   s.original_max_position_embeddings = section.take_int(
       {"original_max_position_embeddings", "yarn: length that the unstretched positions were made for", "tokens"},
-      s.original_max_position_embeddings, at_least(1));
+      s.original_max_position_embeddings, between<int64_t>(1, most_tokens));
   s.max_position_embeddings = section.take_int(
       {"max_position_embeddings",
        "yarn: stretched length; above the original one, scores are scaled by the square of mscale's factor", "tokens"},
-      s.max_position_embeddings, at_least(1));
+      s.max_position_embeddings, between<int64_t>(1, most_tokens));
   s.rope_factor = section.take_real({"rope_factor", "yarn: factor of the stretch"}, s.rope_factor, at_least(1.0));
   s.beta_fast = section.take_real({"beta_fast", "yarn: turns over the original length above which a frequency stays"},
                                   s.beta_fast, above(0.0));
@@ -124,10 +132,10 @@ void read_router(Section& section, ModelSettings& s) {
   s.norm_topk_prob =
       section.take({"norm_topk_prob", "divide the weights of the chosen experts by their sum"}, s.norm_topk_prob);
   s.n_routing_groups = section.take_int({"n_routing_groups", "groups that experts are chosen from; -1 = no groups"},
-                                        s.n_routing_groups, at_least(-1));
+                                        s.n_routing_groups, between<int64_t>(-1, widest));
   s.topk_routing_group =
       section.take_int({"topk_routing_group", "groups that a token's experts may come from; -1 = no groups"},
-                       s.topk_routing_group, at_least(-1));
+                       s.topk_routing_group, between<int64_t>(-1, widest));
   s.load_balance_loss_weight = section.take_real({"load_balance_loss_weight", "weight of the load-balance loss"},
                                                  s.load_balance_loss_weight, at_least(0.0));
   s.float32_gate_logits =
@@ -138,7 +146,7 @@ void read_router(Section& section, ModelSettings& s) {
 
 void read_head_and_types(Section& section, ModelSettings& s) {
   s.mtp_num_layers =
-      section.take_int({"mtp_num_layers", "multi-token-prediction modules"}, s.mtp_num_layers, at_least(0));
+      section.take_int({"mtp_num_layers", "multi-token-prediction modules"}, s.mtp_num_layers, between<int64_t>(0, most_layers));
   s.mtp_loss_scaling_factor =
       section.take_real({"mtp_loss_scaling_factor", "weight of the multi-token-prediction loss"},
                         s.mtp_loss_scaling_factor, at_least(0.0));
@@ -202,7 +210,7 @@ DataSettings read_data(Document& document) {
       s.packing_type, {"first_fit", "concat_then_split"});
   s.max_segments_per_seq =
       section.take_int({"max_segments_per_seq", "most documents in one sequence; -1 = no limit", "documents"},
-                       s.max_segments_per_seq, at_least(-1));
+                       s.max_segments_per_seq, between<int64_t>(-1, most_tokens));
   s.eval_fraction = section.take_real(
       {"eval_fraction", "share of the documents that is held out for evaluation, drawn by the order of the data",
        "fraction"},
@@ -211,13 +219,13 @@ DataSettings read_data(Document& document) {
       {"global_batch_size",
        "sequences of one optimizer step, over all ranks and micro-batches; instead of per_device_batch_size",
        "sequences"},
-      s.global_batch_size, at_least(0));
+      s.global_batch_size, between<int64_t>(0, most_sequences));
   s.per_device_batch_size =
       section.take_int({"per_device_batch_size", "sequences of one micro-batch on one rank", "sequences"},
-                       s.per_device_batch_size, at_least(0));
+                       s.per_device_batch_size, between<int64_t>(0, most_sequences));
   s.gradient_accumulation_steps =
       section.take_int({"gradient_accumulation_steps", "micro-batches of one optimizer step", "micro-batches"},
-                       s.gradient_accumulation_steps, at_least(1));
+                       s.gradient_accumulation_steps, between<int64_t>(1, most_sequences));
   s.data_shuffle_seed = section.take_int(
       {"data_shuffle_seed", "order of the data and choice of what is held out; -1 = as the run's seed"},
       s.data_shuffle_seed, at_least(-1));
@@ -248,7 +256,7 @@ OptimizerSettings read_optimizer(Document& document) {
   s.learning_rate_schedule_steps =
       section.take_int({"learning_rate_schedule_steps",
                         "length of the schedule, after which the learning rate is 0; -1 = as the run's steps", "steps"},
-                       s.learning_rate_schedule_steps, at_least(-1));
+                       s.learning_rate_schedule_steps, between<int64_t>(-1, most_steps));
   s.adam_b1 = section.take_real({"adam_b1", "decay of the mean gradient"}, s.adam_b1, from_up_to(0.0, 1.0));
   s.adam_b2 = section.take_real({"adam_b2", "decay of the mean squared gradient"}, s.adam_b2, from_up_to(0.0, 1.0));
   s.adam_eps =
@@ -269,12 +277,12 @@ MetricsSettings read_metrics(Document& document) {
   Section section = document.section("metrics");
   s.log_period =
       section.take_int({"log_period", "steps between two lines on the console; the files get every step", "steps"},
-                       s.log_period, at_least(1));
+                       s.log_period, between<int64_t>(1, most_steps));
   s.eval_interval = section.take_int({"eval_interval", "steps between two evaluations; -1 = one at the end", "steps"},
-                                     s.eval_interval, at_least(-1));
+                                     s.eval_interval, between<int64_t>(-1, most_steps));
   s.eval_steps = section.take_int(
       {"eval_steps", "batches of one evaluation; -1 = the whole held-out text, 0 = no evaluation", "batches"},
-      s.eval_steps, at_least(-1));
+      s.eval_steps, between<int64_t>(-1, most_steps));
   return s;
 }
 

@@ -105,6 +105,42 @@ bool grouped_scale(const QuantizeJob& job) {
   return has_groups && job.scale_along == Along::column && job.scale.numel() == group_count(job) * job.x.cols();
 }
 
+namespace {
+
+template <class T, class Factor, class Divisor>
+void ratios_of(const ScaleLaw& law, const T* x, long n, const Factor& factor, const Divisor& divisor, float* ratio) {
+  const float limit = law.limit;
+  if (law.true_quotient)
+    for (long i = 0; i < n; ++i) ratio[i] = to_float(x[i]) * factor(i) / divisor(i);
+  else
+    for (long i = 0; i < n; ++i) ratio[i] = to_float(x[i]) * factor(i) * divisor(i);
+  for (long i = 0; i < n; ++i) {
+    const float below = ratio[i] > limit ? limit : ratio[i];
+    ratio[i] = below < -limit ? -limit : below;
+  }
+}
+
+template <class T>
+void ratios(const ScaleLaw& law, const T* x, long n, float factor, const float* factors, float divisor, const float* divisors, float* ratio) {
+  if (divisors != nullptr)
+    ratios_of(law, x, n, OneFactor{factor}, ManyFactors{divisors}, ratio);
+  else if (factors != nullptr)
+    ratios_of(law, x, n, ManyFactors{factors}, OneFactor{divisor}, ratio);
+  else
+    ratios_of(law, x, n, OneFactor{factor}, OneFactor{divisor}, ratio);
+}
+
+}  // namespace
+
+void clamped_ratios(const ScaleLaw& law, const float* x, long n, float factor, const float* factors, float divisor,
+                    const float* divisors, float* ratio) {
+  ratios(law, x, n, factor, factors, divisor, divisors, ratio);
+}
+void clamped_ratios(const ScaleLaw& law, const bf16_t* x, long n, float factor, const float* factors, float divisor,
+                    const float* divisors, float* ratio) {
+  ratios(law, x, n, factor, factors, divisor, divisors, ratio);
+}
+
 void check_noise(const NoiseJob& job, const Shape& shape) {
   const TensorView &ids = job.row_ids, &given = job.given;
   const bool matrix = shape.rank == 2;

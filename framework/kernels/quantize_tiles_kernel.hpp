@@ -128,12 +128,22 @@ KOKKOS_INLINE_FUNCTION void encode_carefully(const TileProblem<T>& p, long row, 
                                              const float* zero, long step, typename Format::storage* codes) {
   const T* x = p.in.row(row) + at;
   const bool noisy = p.noise.rounding != Rounding::nearest;
-  Random4 block{};
-  int64_t number = -1;
-  for (long c = 0; c < n; ++c) {
-    const float noise = noisy ? p.noise.draw(row, at + c, block, number) : 0.0f;
+  const auto encode = [&](long c, float noise) {
     const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
     codes[c] = careful_code<Format>(p.law, v, scale[c * step], divisor[c * step], zero[c * step], noise);
+  };
+  if constexpr (exec_is_host) {
+    float drawn[noise_run];
+    for (long c = 0; noisy && c < n; c += noise_run) {
+      const long run = n - c < noise_run ? n - c : noise_run;
+      p.noise.draw_run(row, at + c, run, drawn);
+      for (long i = 0; i < run; ++i) encode(c + i, drawn[i]);
+    }
+    for (long c = noisy ? n : 0; c < n; ++c) encode(c, 0.0f);
+  } else {
+    Random4 block{};
+    int64_t number = -1;
+    for (long c = 0; c < n; ++c) encode(c, noisy ? p.noise.draw(row, at + c, block, number) : 0.0f);
   }
 }
 

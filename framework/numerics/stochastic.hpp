@@ -35,7 +35,7 @@ template <NumericFormat F>
 KVANT_FUNCTION constexpr typename F::storage by_neighbours(float v, float noise) {
   const typename F::storage near = F::encode(v);
   const float value = F::decode(near);
-  if (!(v != value) || magnitude_bits(v) >= bits_of(static_cast<float>(F::max_finite)) || is_nan_bits(magnitude_bits(value))) return near;
+  if (v == value || magnitude_bits(v) >= bits_of(static_cast<float>(F::max_finite)) || is_nan_bits(magnitude_bits(value))) return near;
   const typename F::storage far = far_code<F>(v, value, near);
   const float step = F::decode(far) - value;
   // (v - value) / step is at most 1/2; the other code is taken where the noise lifts it above that.

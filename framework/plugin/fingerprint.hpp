@@ -11,7 +11,7 @@
 //   mpi        implementation and major version of Kvant's MPI (KVANT_MPI, defined by its CMake target)
 #pragma once
 
-#include "base/kokkos.hpp"
+#include "base/kokkos_version.hpp"
 #include "plugin/abi.hpp"
 
 #include <cstddef>

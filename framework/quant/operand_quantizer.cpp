@@ -1,54 +1,13 @@
 #include "quant/operand_quantizer.hpp"
 
 #include "base/error.hpp"
-#include "base/kokkos.hpp"
 #include "kernels/tile_values.hpp"
-#include "numerics/bf16.hpp"
 #include "quant/codec.hpp"
 #include "tensor/arena.hpp"
 
 #include <algorithm>
 
 namespace kvant::quant {
-namespace search_detail {
-
-KOKKOS_INLINE_FUNCTION float sane_range(float range, float largest, bool reference) {
-  if (magnitude_bits(largest) >= infinity_bits)
-    return reference && magnitude_bits(range) >= infinity_bits ? range : float_of(0x7fc00000u);
-  return reference || (range > 0.0f && largest > 0.0f) ? range : largest;
-}
-
-/// What every search would otherwise have to think of (calibrator.hpp). The reference's arithmetic keeps a range of 0,
-/// as it comes from squares that underflow.
-void tidy(const Exec& exec, const TensorView& ranges, const TensorView& largest, bool reference) {
-  float* range = ranges.as<float>();
-  const float* magnitude = largest.as<float>();
-  Kokkos::parallel_for(
-      "kvant::tidy_ranges", Range(exec.space, 0, ranges.numel()),
-      KOKKOS_LAMBDA(const long i) { range[i] = sane_range(range[i], magnitude[i], reference); });
-}
-
-}  // namespace search_detail
-
-namespace search_detail {
-
-/// x · multiplier in bfloat16: the reference rounds the product before it quantizes it.
-void store_product(const Exec& exec, const QuantizeJob& job, const TensorView& product) {
-  const auto* x = job.x.as<bf16_t>();
-  const float* factors = job.multiplier.as<float>();
-  auto* result = product.as<bf16_t>();
-  const long cols = product.cols(), stride = job.x.shape.rank == 2 ? job.x.stride[0] : cols;
-  const Along along = job.multiplier_along;
-  Kokkos::parallel_for(
-      "kvant::store_product", Range(exec.space, 0, product.numel()), KOKKOS_LAMBDA(const long i) {
-        const long r = i / cols, c = i % cols;
-        const float factor = factors[along == Along::row ? r : along == Along::column ? c : 0];
-        result[i] = to_bf16(to_float(x[r * stride + c]) * factor);
-      });
-}
-
-}  // namespace search_detail
-
 namespace {
 
 /// A matrix job in the words of tiles; the reason why not, where it has none.
@@ -82,7 +41,7 @@ void search(const Exec& exec, Arena& arena, const Codec& codec, const RangeSearc
   gather_tiles(exec, job, values);
   tile_maxima(exec, values, largest);
   range_search.find(exec, {values, largest, &codec, job.law, job.x.dtype, ranges, arena});
-  search_detail::tidy(exec, ranges, largest, job.law.reference_guard);
+  settle_ranges(exec, largest, job.law.reference_guard, ranges);
 }
 
 }  // namespace
@@ -127,7 +86,7 @@ void quantize_operand(const Exec& exec, Arena& arena, const OperandRecipe& recip
   }
   if (recipe.law.input_arithmetic && job.x.dtype == DType::bf16 && job.multiplier.data != nullptr) {
     plain.x = arena.allocate(DType::bf16, {job.x.rows(), job.x.cols()});
-    search_detail::store_product(exec, job, plain.x);
+    store_product(exec, job, plain.x);
     plain.multiplier = {};
   }
   quantize_tiles(exec, arena, *recipe.codec, recipe.calibration, tiles_of(plain));

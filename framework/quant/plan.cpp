@@ -30,7 +30,9 @@ Rule router_protection() {
 
 /// The scheme's rules; whatever a plugin throws becomes a sentence that names it.
 std::vector<Rule> scheme_rules(const Scheme& scheme, const config::QuantSettings& settings) {
-  return plugin::call(plugin::Registry<Scheme>::origin(scheme.name()), fmt::format("giving the rules of the scheme '{}'", scheme.name()), [&] { return scheme.rules(settings); });
+  const plugin::Origin& origin = plugin::Registry<Scheme>::origin(scheme.name());
+  return plugin::call(origin, fmt::format("giving the rules of the scheme '{}'", scheme.name()),
+                      [&] { return scheme.rules(settings); });
 }
 
 /// In the order in which they are tried.

@@ -8,10 +8,12 @@
 #include "quant/codec.hpp"
 #include "quant/operand_quantizer.hpp"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <set>
+#include <string_view>
 
 namespace kvant::quant {
 namespace {
@@ -103,23 +105,37 @@ class Verifier {
   }
 
   VerifiedFile run() {
-    const bool convert = file_.metadata("kind") == "convert";
-    const auto names = json::parse(file_.metadata("cases")).get<std::vector<std::string>>();
-    for (const std::string& name : names) {
-      ArenaScope workspace(bench_.arena());
-      const json entry = json::parse(file_.metadata("case/" + name));
-      const std::string qtype = entry.at("qtype");
-      const Codec* codec = builtin_codec(qtype);
-      if (codec == nullptr)
-        refuse("{}: the case \"{}\" is of the type \"{}\", which is not known.", file_.path(), name, qtype);
-      convert ? verify_convert(name, entry, *codec) : verify_quantize(name, entry, *codec);
-    }
+    std::vector<std::string> names;
+    described("The list of cases", [&] { names = json::parse(file_.metadata("cases")).get<std::vector<std::string>>(); });
+    for (const std::string& name : names) described(fmt::format("The case \"{}\"", name), [&] { verify_case(name); });
     for (const data::StoredTensor& t : file_.tensors())
       if (!seen_.contains(t.name) && !t.name.starts_with("input/")) result_.not_compared.push_back(t.name);
     return std::move(result_);
   }
 
  private:
+  /// What the metadata says is written by anybody: what is missing there or of another type is told with the file's name.
+  template <class F>
+  void described(const std::string& what, F&& part) const {
+    try {
+      part();
+    } catch (const json::exception& e) {
+      refuse("{}: {} is not described as a verifiable file does: {}.", file_.path(), what, e.what());
+    } catch (const Error& e) {
+      if (std::string_view(e.what()).find(file_.path()) != std::string_view::npos) throw;
+      refuse("{}: {}: {}", file_.path(), what, e.what());
+    }
+  }
+
+  void verify_case(const std::string& name) {
+    ArenaScope workspace(bench_.arena());
+    const json entry = json::parse(file_.metadata("case/" + name));
+    const std::string qtype = entry.at("qtype");
+    const Codec* codec = builtin_codec(qtype);
+    if (codec == nullptr) refuse("{}: the case \"{}\" is of the type \"{}\", which is not known.", file_.path(), name, qtype);
+    file_.metadata("kind") == "convert" ? verify_convert(name, entry, *codec) : verify_quantize(name, entry, *codec);
+  }
+
   ScaleLaw law_of(const std::string& qtype, const Codec& codec) const {
     ScaleLaw law;
     law.bound = codec.bound(true);
@@ -132,15 +148,26 @@ class Verifier {
   void add(const std::string& tensor, const char* measure, double error, double limit) {
     result_.tensors.push_back({tensor, measure, error, limit});
   }
-  std::vector<float> recorded(const std::string& tensor) {
-    seen_.insert(tensor);
+  /// `count`: the values that the case has there; 0 = as many as there are.
+  std::vector<float> recorded(const std::string& tensor, std::size_t count = 0) {
+    expect(tensor, count);
     return file_.read_floats(tensor);
+  }
+  std::vector<int32_t> recorded_integers(const std::string& tensor, std::size_t count) {
+    expect(tensor, count);
+    return file_.read_integers(tensor);
+  }
+  void expect(const std::string& tensor, std::size_t count) {
+    seen_.insert(tensor);
+    const auto found = static_cast<std::size_t>(file_.tensor(tensor).numel());
+    if (count != 0 && found != count)
+      refuse("{}: the tensor \"{}\" has {} values; its case has {}.", file_.path(), tensor, found, count);
   }
 
   void compare_values(const std::string& tensor, const std::vector<float>& got, const std::vector<bool>& free = {}) {
-    const std::vector<float> expected = recorded(tensor);
-    double wrong = expected.size() == got.size() ? 0 : static_cast<double>(expected.size());
-    for (std::size_t i = 0; i < got.size() && i < expected.size(); ++i)
+    const std::vector<float> expected = recorded(tensor, got.size());
+    double wrong = 0;
+    for (std::size_t i = 0; i < got.size(); ++i)
       wrong += !(i < free.size() && free[i]) && !same(got[i], expected[i]);
     add(tensor, "values that differ", wrong, 0);
   }
@@ -148,8 +175,8 @@ class Verifier {
   /// Codes by their bytes; two NaN are equal. `free`: what the reference left to its backend.
   void compare_codes(const std::string& tensor, const Codec& codec, const TensorView& got,
                      const std::vector<bool>& free = {}) {
-    seen_.insert(tensor);
-    const TensorView expected = bench_.codes(codec.storage(), got.shape, file_.read_integers(tensor));
+    const auto count = static_cast<std::size_t>(got.shape.numel());
+    const TensorView expected = bench_.codes(codec.storage(), got.shape, recorded_integers(tensor, count));
     const auto a = bench_.bytes(got), b = bench_.bytes(expected);
     const auto va = bench_.decoded(codec, got), vb = bench_.decoded(codec, expected);
     const std::size_t size = size_of(got.dtype);
@@ -193,7 +220,9 @@ class Verifier {
     const double bound = entry.at("symmetric_bound").get<double>();
     add(name + " symmetric_bound", "relative", std::fabs(static_cast<double>(codec.bound(true)) - bound) / bound, 0);
     if (!file_.has(name + "/decode")) return;
-    std::vector<int32_t> all(file_.tensor(name + "/decode").numel());
+    const int64_t codes = file_.tensor(name + "/decode").numel();
+    if (codes > int64_t{1} << 16) refuse("{}: the tensor \"{}/decode\" has {} values; no format has so many codes.", file_.path(), name, codes);
+    std::vector<int32_t> all(static_cast<std::size_t>(codes));
     for (std::size_t i = 0; i < all.size(); ++i) all[i] = static_cast<int32_t>(i);
     compare_values(name + "/decode",
                    bench_.decoded(codec, bench_.codes(codec.storage(), {static_cast<int64_t>(all.size())}, all)));
@@ -221,7 +250,7 @@ class Verifier {
     }
     if (!method.starts_with("rms")) return compare_values(name + "/stat_absmax", bench_.read(job.high));
     // The order of a sum is the backend's.
-    const auto got = bench_.read(job.high), expected = recorded(name + "/stat_absmax");
+    const auto got = bench_.read(job.high), expected = recorded(name + "/stat_absmax", got.size());
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       if (!std::isfinite(expected[i]) && !std::isfinite(got[i])) continue;
@@ -236,6 +265,8 @@ class Verifier {
   void verify_quantize(const std::string& name, const json& entry, const Codec& codec) {
     const std::string input = entry.at("x"), qtype = entry.at("qtype"), method = entry.at("calibration");
     const data::StoredTensor& stored = file_.tensor(input);
+    if (stored.dtype != "F32" && stored.dtype != "BF16")
+      refuse("{}: the input \"{}\" is of the type {}; F32 and BF16 are quantized.", file_.path(), input, stored.dtype);
     const Calibration calibration = parse_calibration(method);
     const std::vector<float> x = recorded(input);
     const Shape shape = shape_of(stored);
@@ -251,7 +282,7 @@ class Verifier {
     quantize_tiles(bench_.exec(), arena, codec, calibration, job);
     compare_statistics(name, method, job);
     if (calibration.search != nullptr) {  // on from the recorded statistic
-      job.high = bench_.floats(DType::f32, {scales}, recorded(name + "/stat_absmax"));
+      job.high = bench_.floats(DType::f32, {scales}, recorded(name + "/stat_absmax", static_cast<std::size_t>(scales)));
       job.statistic = Statistic::given;
       job.workspace = arena.allocate(DType::i32, {tile_workspace(job)});
       codec.quantize_tiles(bench_.exec(), job);
@@ -270,11 +301,10 @@ class Verifier {
     }
     compare_values(name + "/scale", scale);
     if (job.zero_point.data != nullptr) {
-      seen_.insert(name + "/zero_point");
       const auto got = bench_.read_integers(job.zero_point);
-      const auto expected = file_.read_integers(name + "/zero_point");
-      double wrong = got.size() == expected.size() ? 0 : static_cast<double>(got.size());
-      for (std::size_t i = 0; i < got.size() && i < expected.size(); ++i) wrong += got[i] != expected[i];
+      const auto expected = recorded_integers(name + "/zero_point", got.size());
+      double wrong = 0;
+      for (std::size_t i = 0; i < got.size(); ++i) wrong += got[i] != expected[i];
       add(name + "/zero_point", "values that differ", wrong, 0);
     }
     TileDecode decode{job.codes,

@@ -2,10 +2,13 @@
 // No optimizer, no position: a run cannot go on from it.
 #pragma once
 
-#include "base/kokkos.hpp"
 #include "models/model.hpp"
 
 #include <string>
+
+namespace kvant {
+struct Exec;
+}
 
 namespace kvant::train {
 

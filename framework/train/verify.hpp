@@ -1,11 +1,14 @@
 // Verification: runs what a file of recorded values says and compares every tensor in it.
 #pragma once
 
-#include "base/kokkos.hpp"
 #include "comm/communicator.hpp"
 
 #include <string>
 #include <vector>
+
+namespace kvant {
+struct Exec;
+}
 
 namespace kvant::train {
 

@@ -36,7 +36,8 @@ while read -r file; do
       KokkosBlas* | KokkosBatched* | KokkosKernels*)
         [[ $file == framework/kernels/vendor/* ]] || offence "$file:$line: $header: Kokkos Kernels is included in kernels/vendor/ only" ;;
       Kokkos* | impl/Kokkos*)
-        [[ $file == framework/base/kokkos.hpp ]] || offence "$file:$line: $header: Kokkos is included by base/kokkos.hpp only" ;;
+        [[ $file == framework/base/kokkos.hpp || $file:$header == framework/base/kokkos_version.hpp:Kokkos_Macros.hpp ]] ||
+          offence "$file:$line: $header: Kokkos is included by base/kokkos.hpp only" ;;
       mpi.h | mpi-ext.h)
         [[ $file == framework/comm/* ]] || offence "$file:$line: $header: MPI is included in comm/ only" ;;
     esac

@@ -27,6 +27,17 @@ printf 'no model' >tokenizer.model
 expect 2 train "$quick" "${text[@]}" --set data.dataset_path=short.txt --set data.tokenizer_type=sentencepiece --set data.tokenizer_path=tokenizer.model
 shows_once "is no SentencePiece model"
 
+# Sizes beyond what integers or memory hold: alone, together, and in a model whose weights no disk holds.
+expect 2 train "$quick" --set model.vocab_size=9000000000000000000 --set data.global_batch_size=9223372036854775807
+shows_once "vocab_size in section [model] must be at least 2 and at most 268435456 (tokens); found 9000000000000000000"
+shows_once "global_batch_size in section [data] must be"
+expect 2 explain "$quick" --set model.base_emb_dim=16777216 --set model.num_experts=16777216
+shows_once "parameters; at most 1e+15 are accepted"
+expect 2 train "$quick" "${text[@]}" --set data.dataset_type=synthetic --set model.max_target_length=268435456 --set data.global_batch_size=64
+shows_once "rows; at most 2147483647 are accepted"
+expect 2 train "$quick" "${text[@]}" --set data.dataset_type=synthetic --set model.base_emb_dim=1048576 --set model.base_mlp_dim=1048576
+shows_once "There is no disk space for the run folder 'runs'"
+
 # A scheme that nobody offers: what was found is listed.
 expect 2 train "$quick" --set quant.quantization=int9_full
 shows_once "There is no scheme 'int9_full'"

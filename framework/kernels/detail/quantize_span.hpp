@@ -3,6 +3,7 @@
 
 #include "base/kokkos.hpp"
 #include "kernels/quantize.hpp"
+#include "kernels/isa/noise_leaf.hpp"
 #include "numerics/stochastic.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/format.hpp"
@@ -219,18 +220,36 @@ struct ElementNoise {
   const int32_t* row_ids = nullptr;
   const float* given = nullptr;
   long given_row = 0, given_col = 0;  ///< strides
+  NoiseLeaf leaf = nullptr;           ///< of a host
 
+  KOKKOS_INLINE_FUNCTION int64_t element(long row, long c) const {
+    return (row_ids == nullptr ? first + row * row_step : row_ids[row] * row_step) + c * col_step;
+  }
   /// `block` holds the four draws that `number` says, and the next ones when this element is not among them.
   KOKKOS_INLINE_FUNCTION float draw(long row, long c, Random4& block, int64_t& number) const {
     if (given != nullptr) return given[row * given_row + c * given_col];
-    const int64_t e = (row_ids == nullptr ? first + row * row_step : row_ids[row] * row_step) + c * col_step;
+    const int64_t e = element(row, c);
     if (e / 4 != number) {
       number = e / 4;
       block = philox(seed, stream, static_cast<uint64_t>(number));
     }
     return noise_of(rounding, block.word[e % 4]);
   }
+
+  /// Host: the noise of columns [c, c + n).
+  void draw_run(long row, long c, long n, float* out) const {
+    if (given == nullptr && col_step != 0) {
+      leaf(rounding == Rounding::low_bit_uniform, seed, stream, static_cast<uint64_t>(element(row, c)), n, out);
+      return;
+    }
+    Random4 block{};
+    int64_t number = -1;
+    for (long i = 0; i < n; ++i) out[i] = draw(row, c + i, block, number);
+  }
 };
+
+/// Columns that a host draws noise for at once.
+inline constexpr long noise_run = 512;
 
 inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
   ElementNoise n;
@@ -242,6 +261,7 @@ inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
   n.first = job.first_row * n.row_step;
   n.row_ids = static_cast<const int32_t*>(job.row_ids.data);
   n.given = static_cast<const float*>(job.given.data);
+  if constexpr (exec_is_host) n.leaf = noise_leaf();
   if (n.given != nullptr) {
     n.given_row = job.given.shape[0] == 1 ? 0 : job.given.shape[1];
     n.given_col = job.given.shape[1] == 1 ? 0 : 1;
@@ -252,20 +272,40 @@ inline ElementNoise noise_of_job(const NoiseJob& job, int64_t cols) {
 /// Throws kvant::Error where noise does not fit a tensor of this shape, or the format has none.
 void check_noise(const NoiseJob& job, const Shape& shape);
 
+KOKKOS_INLINE_FUNCTION float clamped_ratio(const ScaleLaw& law, float v, float divisor) {
+  float ratio = law.true_quotient ? v / divisor : v * divisor;
+  ratio = ratio > law.limit ? law.limit : ratio;
+  return ratio < -law.limit ? -law.limit : ratio;
+}
+
+/// Host: the ratios that encode_row_noisy rounds, compiled once for all formats (quantize.cpp).
+void clamped_ratios(const ScaleLaw& law, const float* x, long n, float factor, const float* factors, float divisor,
+                    const float* divisors, float* ratio);
+void clamped_ratios(const ScaleLaw& law, const bf16_t* x, long n, float factor, const float* factors, float divisor,
+                    const float* divisors, float* ratio);
+
 /// encode_row with stochastic rounding.
 template <class Format, class T>
 KOKKOS_INLINE_FUNCTION void encode_row_noisy(const ScaleLaw& law, const ElementNoise& noise, long row, const T* x,
                                              long n, float factor, const float* factors, float divisor,
                                              const float* divisors, typename Format::storage* codes) {
-  Random4 block{};
-  int64_t number = -1;
-  for (long c = 0; c < n; ++c) {
-    const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
-    const float d = divisors == nullptr ? divisor : divisors[c];
-    float ratio = law.true_quotient ? v / d : v * d;
-    ratio = ratio > law.limit ? law.limit : ratio;
-    ratio = ratio < -law.limit ? -law.limit : ratio;
-    codes[c] = encode_with_noise<Format>(ratio, noise.draw(row, c, block, number));
+  if constexpr (exec_is_host) {
+    float ratio[noise_run], drawn[noise_run];
+    for (long c = 0; c < n; c += noise_run) {
+      const long run = n - c < noise_run ? n - c : noise_run;
+      noise.draw_run(row, c, run, drawn);
+      clamped_ratios(law, x + c, run, factor, factors == nullptr ? nullptr : factors + c, divisor,
+                     divisors == nullptr ? nullptr : divisors + c, ratio);
+      for (long i = 0; i < run; ++i) codes[c + i] = encode_with_noise<Format>(ratio[i], drawn[i]);
+    }
+  } else {
+    Random4 block{};
+    int64_t number = -1;
+    for (long c = 0; c < n; ++c) {
+      const float v = to_float(x[c]) * (factors == nullptr ? factor : factors[c]);
+      codes[c] = encode_with_noise<Format>(clamped_ratio(law, v, divisors == nullptr ? divisor : divisors[c]),
+                                           noise.draw(row, c, block, number));
+    }
   }
 }
 

@@ -1,4 +1,5 @@
-// One instance of the codec of each of Kvant's formats; the kernels are compiled in codec_<family>.cpp.
+// One instance of the codec of each of Kvant's formats; the kernels are compiled in codec_<family>.cpp, each through
+// define_codec.hpp.
 #pragma once
 
 #include "numerics/formats.hpp"

@@ -1,19 +1,11 @@
 // Codecs of the OCP and IEEE-like fp8 formats.
-#include "quant/detail/builtin_codecs.hpp"
-#include "quant/format_codec.hpp"
+#include "quant/detail/define_codec.hpp"
 
 namespace kvant::quant::detail {
 
-#define KVANT_CODEC(...)                         \
-  template <>                                    \
-  const Codec& instance<__VA_ARGS__>() {         \
-    static const FormatCodec<__VA_ARGS__> codec; \
-    return codec;                                \
-  }
-KVANT_CODEC(E4M3fn)
-KVANT_CODEC(E5M2)
-KVANT_CODEC(E4M3)
-KVANT_CODEC(E3M4)
-#undef KVANT_CODEC
+KVANT_DEFINE_CODEC(E4M3fn)
+KVANT_DEFINE_CODEC(E5M2)
+KVANT_DEFINE_CODEC(E4M3)
+KVANT_DEFINE_CODEC(E3M4)
 
 }  // namespace kvant::quant::detail

@@ -63,6 +63,21 @@ TEST_CASE("settings that go together are let through") {
   CHECK_NOTHROW(check(s, nullptr, 8));
 }
 
+TEST_CASE("sizes that together are too large are told") {
+  check_each({{[](Settings& s) { s.model.base_emb_dim = s.model.base_mlp_dim = 1 << 24; }, "make a model of some 3.4e+15 parameters; at most 1e+15"},
+              {[](Settings& s) { s.model.shared_experts = s.model.base_moe_mlp_dim = 1 << 16; }, "shared_experts × base_moe_mlp_dim = 4294967296 is the width"},
+              {[](Settings& s) { s.model.base_num_query_heads = 1 << 23; }, "base_num_query_heads × (qk_nope_head_dim + v_head_dim) = 2147483648 is the width"}},
+             find_model_conflicts);
+  check_each({{[](Settings& s) { s.data.global_batch_size = 1 << 26; }, "× num_experts_per_tok = 2 are 4.29e+09 rows; at most 2147483647"},
+              {[](Settings& s) {
+                 s.data.global_batch_size = 0;
+                 s.data.per_device_batch_size = 1 << 20;
+                 s.data.gradient_accumulation_steps = 1 << 20;
+               },
+               "gradient_accumulation_steps = 1048576 × 1048576 sequences × 1 ranks are 1.10e+12 sequences"}},
+             run_conflicts);
+}
+
 TEST_CASE("layers and experts that do not fit are named with both numbers") {
   check_each(
       {

@@ -1,9 +1,13 @@
 #include "kernels/tile_values.hpp"
+#include "base/error.hpp"
+#include "numerics/bf16.hpp"
 #include "reference/quantize_tiles.hpp"
 #include "support/device_buffer.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <cmath>
+#include <limits>
 #include <map>
 
 using namespace kvant;
@@ -116,4 +120,46 @@ TEST_CASE("a gradient is zero where the tile of its operand was clipped", "[kern
   mask.high = bounds.view().slice_rows(0, 1);
   store_where_unclipped(Exec{}, mask, src, dst, false);
   CHECK_THROWS_AS(store_where_unclipped(Exec{}, mask, src.view().slice_rows(0, 3), dst, false), Error);
+}
+
+TEST_CASE("ranges that were found are settled", "[kernels][tiles]") {
+  const double inf = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+  const std::vector<double> largest{4, 4, 4, 0, inf, nan, inf, 1e-30}, range{3, 0, nan, 0, 3, 3, inf, 0};
+  for (const bool reference : {false, true}) {
+    const DeviceBuffer magnitudes(DType::f32, {8}, largest), ranges(DType::f32, {8}, range);
+    settle_ranges(Exec{}, magnitudes, reference, ranges);
+    Kokkos::fence();
+    const auto got = ranges.floats();
+    CHECK(got[0] == 3);
+    CHECK(got[3] == 0);
+    CHECK(std::isnan(got[4]));
+    CHECK(std::isnan(got[5]));
+    // Ours: what is not above 0 becomes the magnitude. The reference's: the range stays, an infinite one beside infinity too.
+    CHECK(got[1] == (reference ? 0 : 4));
+    CHECK((reference ? std::isnan(got[2]) : got[2] == 4));
+    CHECK((reference ? std::isinf(got[6]) : std::isnan(got[6])));
+    CHECK(got[7] == (reference ? 0.0f : 1e-30f));
+  }
+  const DeviceBuffer one(DType::f32, {1}, std::vector<double>{1}), two(DType::f32, {2}, std::vector<double>{1, 1});
+  CHECK_THROWS_AS(settle_ranges(Exec{}, one, false, two), Error);
+}
+
+TEST_CASE("a product with a multiplier is rounded to bf16 before it is quantized", "[kernels][tiles]") {
+  const std::vector<double> x{1, -3, 0.5, 100, 7, -1.5}, factors{1.0 / 3, 3};
+  for (const Along along : {Along::row, Along::column, Along::tensor}) {
+    const DeviceBuffer values(DType::bf16, {2, 3}, x), product(DType::bf16, {2, 3}, std::vector<double>(6));
+    const DeviceBuffer multiplier(DType::f32, {3}, std::vector<double>{factors[0], factors[1], 0.1});
+    QuantizeJob job;
+    job.x = values;
+    job.multiplier = multiplier;
+    job.multiplier_along = along;
+    store_product(Exec{}, job, product);
+    Kokkos::fence();
+    const auto got = product.floats(), m = multiplier.floats();
+    for (std::size_t i = 0; i < 6; ++i) {
+      const float factor = m[along == Along::row ? i / 3 : along == Along::column ? i % 3 : 0];
+      CHECK(got[i] == to_float(to_bf16(static_cast<float>(x[i]) * factor)));
+    }
+    CHECK_THROWS_AS(store_product(Exec{}, QuantizeJob{}, product), Error);
+  }
 }

@@ -8,7 +8,11 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <nlohmann/json.hpp>
+
+#include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 
 using namespace kvant;
@@ -84,4 +88,45 @@ TEST_CASE("a recorded file is compared whole, and its cases must be known", "[qu
   CHECK_THROWS_WITH(verify_quantizers(data::SafetensorsFile(method), Exec{}), ContainsSubstring("absmix"));
   const std::string fewer = with("\\\"mxfp4/absmax/c0t1x32/d_bf16\\\"]", "\\\"mxfp4/absmax/c0t1x32/d_f32\\\" ]");
   CHECK(verify_quantizers(data::SafetensorsFile(fewer), Exec{}).not_compared.size() == 4);
+}
+
+TEST_CASE("a file that describes its cases wrongly is refused by name", "[quant][bad_input]") {
+  const test::TemporaryFolder folder;
+  const std::string original = bytes_of(data_file("qwix_mx_wheel_0_1_8"));
+  uint64_t length = 0;
+  std::memcpy(&length, original.data(), sizeof length);
+  const std::string data = original.substr(8 + length);
+  const auto refusal = [&](const std::function<void(nlohmann::json&, nlohmann::json&)>& change) -> std::string {
+    auto header = nlohmann::json::parse(original.substr(8, length));
+    const std::string key = "case/mxfp8/absmax/c0t1x32/d_f32";
+    auto entry = nlohmann::json::parse(header["__metadata__"][key].get<std::string>());
+    change(header, entry);
+    if (!entry.is_null()) header["__metadata__"][key] = entry.dump();
+    std::string text = header.dump();
+    text.resize((text.size() + 7) / 8 * 8, ' ');
+    const uint64_t size = text.size();
+    const std::string path = folder.write("wrong.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + data);
+    try {
+      verify_quantizers(data::SafetensorsFile(path), Exec{});
+    } catch (const UsageError& e) {
+      return e.what();
+    }
+    return "(not refused)";
+  };
+  using nlohmann::json;
+  const auto refuses = [&](const std::function<void(json&, json&)>& change, const std::string& sentence) {
+    const std::string found = refusal(change);
+    CHECK_THAT(found, ContainsSubstring("wrong.safetensors") && ContainsSubstring(sentence));
+  };
+  const std::string tensor = "mxfp8/absmax/c0t1x32/d_f32/";
+  refuses([](json&, json& e) { e.erase("scale_dtype"); }, "scale_dtype");
+  refuses([](json&, json& e) { e["tiled_axes"] = "one"; }, "The case \"mxfp8/absmax/c0t1x32/d_f32\"");
+  refuses([](json&, json& e) { e["tiled_axes"][0][0] = 7; }, "has no axis 7");
+  refuses([](json&, json& e) { e["channelwise_axes"] = {-1}; }, "has no axis -1");
+  refuses([](json& h, json& e) { h["__metadata__"]["case/mxfp8/absmax/c0t1x32/d_f32"] = "{"; e = nullptr; }, "parse error");
+  refuses([](json& h, json&) { h["__metadata__"]["cases"] = "7"; }, "The list of cases");
+  // Two tensors under one another's names: each then has the other's size.
+  for (const char* name : {"scale", "stat_absmax"})
+    refuses([&](json& h, json&) { std::swap(h[tensor + name], h[tensor + "dq"]); }, "values; its case has");
+  refuses([&](json& h, json&) { std::swap(h[tensor + "scale"], h[tensor + "q"]); }, "values; its case has");
 }
