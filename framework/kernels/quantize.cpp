@@ -270,4 +270,43 @@ void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorV
     detail::store_masked<bf16_t, bf16_t>(exec, mask, src, dst, accumulate);
 }
 
+namespace quantize_detail {
+namespace {
+
+template <class T>
+void multiply(const Exec& exec, const QuantizeJob& job, float* product) {
+  const Source<T> in = make_source<T>(job);
+  Kokkos::parallel_for(
+      "kvant::store_multiplied", Range(exec.space, 0, in.rows), KOKKOS_LAMBDA(const long r) {
+        const long group = in.grouped_multiplier ? in.groups.of(r) : 0;
+        const bool orphan = in.grouped_multiplier && group >= in.groups.count;
+        const float* factors = orphan ? nullptr : in.column_factors(group);
+        const float factor = orphan ? 0.0f : in.row_factor(r);
+        const T* x = in.row(r);
+        float* to = product + r * in.cols;
+        if (factors != nullptr)
+          for (long c = 0; c < in.cols; ++c) to[c] = to_float(x[c]) * factors[c];
+        else
+          for (long c = 0; c < in.cols; ++c) to[c] = orphan ? 0.0f : to_float(x[c]) * factor;
+      });
+}
+
+}  // namespace
+}  // namespace quantize_detail
+
+void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorView& magnitude) {
+  QuantizeJob whole = job;
+  whole.scale_along = Along::tensor;
+  whole.scale = whole.magnitudes = magnitude;
+  quantize_detail::reset_magnitudes(exec, whole);
+  quantize_detail::measure(exec, whole);
+}
+
+void store_multiplied(const Exec& exec, const QuantizeJob& job, const TensorView& product) {
+  require(product.dtype == DType::f32 && product.contiguous() && product.rows() == job.x.rows() && product.cols() == job.x.cols(),
+          "A product of shape {} in {} does not fit a tensor of shape {}.", to_string(product.shape), name_of(product.dtype), to_string(job.x.shape));
+  job.x.dtype == DType::f32 ? quantize_detail::multiply<float>(exec, job, product.as<float>())
+                            : quantize_detail::multiply<bf16_t>(exec, job, product.as<float>());
+}
+
 }  // namespace kvant

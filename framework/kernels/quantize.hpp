@@ -85,6 +85,14 @@ struct QuantizeJob {
       magnitudes;  ///< i32 workspace with as many elements as `scale`; needed unless the scale is along rows or fixed
 };
 
+/// magnitude (i32 [1]) = bits of the largest |x · multiplier| of the whole matrix; rows of no group do not count where the
+/// multiplier has numbers for groups. Reads x, multiplier and groups of the job.
+void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorView& magnitude);
+
+/// product (f32 [R,C], dense) = x · multiplier of the job; rows of no group are zero where the multiplier has numbers for
+/// groups.
+void store_multiplied(const Exec& exec, const QuantizeJob& job, const TensorView& product);
+
 /// dst = or += src where |reference| <= bound, else 0 or nothing: the straight-through gradient of an operand that was
 /// clipped. All [R,C]; reference and dst f32 or bf16, src f32. Inclusive bounds, from `low`/`high` when bound is empty,
 /// else

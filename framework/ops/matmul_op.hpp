@@ -36,6 +36,7 @@ struct Payload {
   uint32_t key = 0;  ///< ops with equal keys make equal payloads of equal tensors; 0: none
   TensorView codes;
   TensorView scale;
+  TensorView zero_point, low, high;  ///< where the op needs them
 };
 
 /// A left operand, prepared once for all sites that read it (wi_0 and wi_1, wq_a and wkv_a) and kept until backward.

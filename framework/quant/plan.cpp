@@ -228,18 +228,24 @@ void Plan::bind(SiteTable& sites) const {
     require(&site == decisions_[i].site, "A plan was bound to the sites of another model.");
     const std::shared_ptr<const Recipe>& recipe = decisions_[i].recipe;
     if (!recipe) continue;
-    const auto key = keys.emplace(recipe->act.identity(), static_cast<uint32_t>(keys.size() + 1)).first->second;
+    // A history of ranges is of one site alone; all else is a function of the tensor.
+    const std::string owner = recipe->act.scaling == Scaling::delayed ? " " + site.numbered_path() + " " + site.op : "";
+    const auto key = keys.emplace(recipe->act.identity() + owner, static_cast<uint32_t>(keys.size() + 1)).first->second;
     site.bound = make_quantized_matmul(site, recipe, key);
   }
   if (const std::string text = remark(); !text.empty()) log::once(log::Level::info, text);
 }
+
+namespace {
+bool on_integers(Product p) { return p == Product::integers || p == Product::integer_blocks; }
+}  // namespace
 
 std::string Plan::remark() const {
   bool emulated = false;
   for (const Decision& d : decisions_)
     if (const Recipe* r = d.recipe.get())
       for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad})
-        emulated |= r->left(arm).quantized() && r->right(arm).quantized() && arithmetic_of(*r, arm) != "int32";
+        emulated |= r->left(arm).quantized() && r->right(arm).quantized() && !on_integers(product_of(*r, arm, d.site->kind == SiteKind::grouped));
   if (!emulated || !exec_is_host) return {};
   return "CPUs have no fp8 arithmetic: products of codes other than int8 are emulated (codes are decoded to float32 "
          "and multiplied there), "

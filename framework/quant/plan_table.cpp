@@ -37,10 +37,10 @@ std::string type_of(const OperandRecipe& o) {
 }
 
 /// "; int32", or each arm where they differ: "; forward int32, dx f32 of quantized values, dw f32".
-std::string arms_of(const Recipe& r) {
+std::string arms_of(const Recipe& r, bool grouped) {
   std::vector<std::string> texts;
   for (const Arm arm : arms) {
-    texts.push_back(arithmetic_of(r, arm));
+    texts.push_back(arithmetic_of(r, arm, grouped));
     if (r.transform(arm) != Transform::none) texts.back() += fmt::format(" after {}", name_of(r.transform(arm)));
   }
   if (texts[0] == texts[1] && texts[1] == texts[2]) return "; " + texts[0];
@@ -50,7 +50,7 @@ std::string arms_of(const Recipe& r) {
 }
 
 /// "w/column x/row dx/row dw/column: int8 absmax; int32", operands of one type and calibration together.
-std::string brief(const Recipe& r) {
+std::string brief(const Recipe& r, bool grouped) {
   const std::pair<const char*, const OperandRecipe*> operands[] = {
       {"w", &r.weight}, {"x", &r.act}, {"dx", &r.grad_input}, {"dw", &r.grad_weight}};
   std::string text, open;
@@ -64,7 +64,7 @@ std::string brief(const Recipe& r) {
     open = type;
     text += fmt::format("{}/{}", name, shares_of(*operand));
   }
-  return text + open + arms_of(r);
+  return text + open + arms_of(r, grouped);
 }
 
 /// Sites that differ in the layer alone are one line.
@@ -133,11 +133,11 @@ nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
           {"rounding", std::string(name_of(operand->rounding))}};
 }
 
-nlohmann::ordered_json arms_json(const Recipe* recipe) {
+nlohmann::ordered_json arms_json(const Recipe* recipe, bool grouped) {
   if (recipe == nullptr) return nullptr;
   nlohmann::ordered_json json;
   for (std::size_t i = 0; i < std::size(arms); ++i)
-    json[arm_names[i]] = {{"arithmetic", arithmetic_of(*recipe, arms[i])},
+    json[arm_names[i]] = {{"arithmetic", arithmetic_of(*recipe, arms[i], grouped)},
                           {"transform", std::string(name_of(recipe->transform(arms[i])))}};
   return json;
 }
@@ -166,7 +166,7 @@ std::string Plan::table() const {
     for (std::size_t c = 0; c < 3; ++c) text += fmt::format("{:<{}}  ", cells[i][c], width[c]);
     for (std::size_t c = 3; c < 5; ++c) text += fmt::format("{:>{}}  ", cells[i][c], width[c]);
     const Decision* d = i == 0 ? nullptr : lines[i - 1].first;
-    text += d == nullptr ? "arithmetic, or why plain" : d->recipe ? brief(*d->recipe) : "plain: " + d->reason;
+    text += d == nullptr ? "arithmetic, or why plain" : d->recipe ? brief(*d->recipe, d->site->kind == SiteKind::grouped) : "plain: " + d->reason;
     text += "\n";
   }
   text += "\nRules, the first one that matches a site decides:\n";
@@ -192,7 +192,7 @@ std::string Plan::json() const {
     site["act"] = operand_json(r ? &r->act : nullptr);
     site["grad_input"] = operand_json(r ? &r->grad_input : nullptr);
     site["grad_weight"] = operand_json(r ? &r->grad_weight : nullptr);
-    site["arms"] = arms_json(r);
+    site["arms"] = arms_json(r, d.site->kind == SiteKind::grouped);
     site["reason"] = d.reason;
     site["flops_share"] = d.flops_share;
     sites.push_back(std::move(site));

@@ -1,17 +1,30 @@
 #include "quant/quantized_matmul.hpp"
 
 #include "base/error.hpp"
-#include "kernels/scaled_gemm.hpp"
+#include "kernels/group_padding.hpp"
+#include "kernels/hadamard.hpp"
+#include "kernels/tile_values.hpp"
 #include "ops/matmul_site.hpp"
 #include "quant/operand_quantizer.hpp"
+#include "quant/product.hpp"
 #include "quant/quantized_weight.hpp"
+#include "quant/transform.hpp"
 #include "tensor/arena.hpp"
+
+#include <numeric>
+#include <optional>
 
 namespace kvant::quant {
 namespace {
 
 /// [R,k] of a tensor whose leading axes are rows.
 TensorView as_matrix(const TensorView& x) { return x.shape.rank == 2 ? x : x.reshaped({x.rows(), x.cols()}); }
+
+std::optional<RangeState> state_of(const OperandRecipe& recipe) {
+  if (!recipe.quantized() || recipe.scaling != Scaling::delayed) return std::nullopt;
+  return RangeState(recipe.delayed);
+}
+RangeState* pointer(std::optional<RangeState>& state) { return state ? &*state : nullptr; }
 
 class QuantizedMatmul final : public MatmulOp {
  public:
@@ -20,93 +33,104 @@ class QuantizedMatmul final : public MatmulOp {
         recipe_(std::move(recipe)),
         act_key_(act_key),
         weight_(site, recipe_),
+        act_state_(state_of(recipe_->act)),
+        input_state_(state_of(recipe_->grad_input)),
+        weight_state_(state_of(recipe_->grad_weight)),
         input_noise_(stream_of("gradient for dx " + site.numbered_path() + " " + site.op)),
         weight_noise_(stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
-    for (const OperandRecipe* operand : {&recipe_->act, &recipe_->weight, &recipe_->grad_input, &recipe_->grad_weight})
-      require(
-          !operand->calibration.zero_point,
-          "The site {} {} asks for the calibration \"{}\", which needs a zero point; a product of this kind has none.",
-          site.path, site.op, operand->calibration.text);
+    for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) product_[index(arm)] = product_of(*recipe_, arm, site.groups > 0);
   }
 
   DType arithmetic(Arm arm) const override {
-    const OperandRecipe& first = arm == Arm::forward ? recipe_->act
-                                 : arm == Arm::dgrad ? recipe_->grad_input
-                                                     : recipe_->grad_weight;
-    const OperandRecipe& second = arm == Arm::wgrad ? recipe_->act : recipe_->weight;
-    return integers(first, second) ? DType::i8 : DType::f32;
+    return product(arm) == Product::integers || product(arm) == Product::integer_blocks ? DType::i8 : DType::f32;
   }
 
   void prepare(StepContext& ctx, Operand& x, const Groups&) override {
-    if (x.find(act_key_) != nullptr) return;
-    const TensorView matrix = as_matrix(x.tensor);
     const OperandRecipe& act = recipe_->act;
-    const bool by_row = act.granularity == Granularity::per_row;
-    const bool clips = act.calibration.measured && act.calibration.clips();
-    const int64_t scales = by_row ? matrix.rows() : 1;
+    if (!act.quantized() || x.find(act_key_) != nullptr) return;
+    const TensorView matrix = as_matrix(x.tensor);
+    const QuantizedMatrix q = allocate_quantized(ctx.arena, act, matrix.shape, 1);
     Payload& payload = x.add(act_key_);
-    payload.codes = ctx.arena.allocate(act.codec->storage(), matrix.shape);
-    payload.scale =
-        ctx.arena.allocate(DType::f32, {clips ? 2 : 1, scales});  // the second row: beyond which a value was clipped
-    ArenaScope workspace(ctx.arena);
-    QuantizeJob job =
-        job_of(ctx, act, matrix, payload.codes, payload.scale.slice_rows(0, 1), by_row ? Along::row : Along::tensor);
-    if (clips) job.clip = payload.scale.slice_rows(1, 1).reshaped({scales});
-    quantize_operand(ctx.exec, ctx.arena, act, job);
+    payload.codes = q.codes;
+    payload.scale = q.scale;
+    payload.zero_point = q.zero_point;
+    payload.low = q.low;
+    payload.high = q.high;
+    QuantizeJob job;
+    job.x = matrix;
+    quantize_matrix(ctx, act, job, 1, pointer(act_state_), q);
   }
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
-    const Payload& payload = find(x);
     weight_.refresh(ctx, ctx.phase != Phase::eval);
-    ArenaScope workspace(ctx.arena);
-    const ScaledOperand lhs{readable(ctx, recipe_->act, payload.codes), false,
-                            payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()}), nullptr};
-    multiply(ctx, lhs, weight_.operand(ctx, false), groups, y, mode);
+    multiply(ctx, product(Arm::forward), activation(x, 1), weight_.forward(), groups.offsets, y, mode);
   }
 
-  void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx,
-                Write dx_mode) override {
-    const Payload& payload = find(x);
+  void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx, Write dx_mode) override {
     weight_.refresh(ctx, true);
     ArenaScope workspace(ctx.arena);
-    const Gradients g = quantize_gradient(ctx, payload, groups, as_matrix(dy), !dx.empty());
-    if (!dx.empty()) input_gradient(ctx, x, payload, groups, g.input, dx, dx_mode);
-    weight_gradient(ctx, payload, groups, g.weight);
+    const TensorView gradient = as_matrix(dy);
+    // Where both arms round the same matrix to one type by row and by column, one pass over it makes both.
+    if (!dx.empty() && as_pair(gradient)) {
+      QuantizedMatrix by_row, by_column;
+      quantize_pair(ctx, x, groups, gradient, by_row, by_column);
+      input_gradient(ctx, x, groups, coded(recipe_->grad_input, by_row, 1), dx, dx_mode);
+      const Side act = recipe_->act_residual == Residual::codes ? activation(x, 0) : plain(as_matrix(x.tensor), 0);
+      store_weight_gradient(ctx, act, coded(recipe_->grad_weight, by_column, 0), groups.offsets);
+      return;
+    }
+    if (!dx.empty()) {
+      ArenaScope arm(ctx.arena);
+      input_gradient(ctx, x, groups, gradient_for_input(ctx, groups, gradient), dx, dx_mode);
+    }
+    weight_gradient(ctx, x, groups, gradient);
   }
 
  private:
-  struct Codes {
-    TensorView codes, scale;
-  };
-  struct Gradients {
-    Codes input, weight;
-  };
+  static std::size_t index(Arm arm) { return static_cast<std::size_t>(arm); }
+  Product product(Arm arm) const { return product_[index(arm)]; }
 
-  static bool integers(const OperandRecipe& a, const OperandRecipe& b) {
-    return a.codec->storage() == DType::i8 && b.codec->storage() == DType::i8;
+  static Side coded(const OperandRecipe& recipe, const QuantizedMatrix& q, int contracted) {
+    Side side;
+    side.quantized = q;
+    side.recipe = &recipe;
+    side.contracted = contracted;
+    return side;
+  }
+  static Side plain(const TensorView& x, int contracted) {
+    Side side;
+    side.plain = x;
+    side.contracted = contracted;
+    return side;
   }
 
-  const Payload& find(const Operand& x) const {
+  // ---- the activation ----
+
+  QuantizedMatrix payload_of(const Operand& x) const {
     const Payload* payload = x.find(act_key_);
-    require(payload != nullptr, "The site {} {} was given an operand that was not prepared for it.", site_.path,
-            site_.op);
-    return *payload;
+    require(payload != nullptr, "The site {} {} was given an operand that was not prepared for it.", site_.path, site_.op);
+    QuantizedMatrix q = {payload->codes, {}, payload->scale, payload->zero_point, payload->low, payload->high};
+    const bool whole = q.scale.numel() == 1 && !recipe_->act.tiled();
+    q.tile = whole ? TileShape{std::max<int64_t>(1, q.codes.shape[0]), std::max<int64_t>(1, q.codes.shape[1]), 1, 1}
+                   : tile_of(recipe_->act, q.codes.shape, 1);
+    return q;
   }
 
-  QuantizeJob job_of(StepContext& ctx, const OperandRecipe& recipe, const TensorView& x, const TensorView& codes,
-                     const TensorView& scale, Along along) {
-    QuantizeJob job;
-    job.x = x;
-    job.codes = codes;
-    job.scale = scale;
-    job.scale_along = along;
-    job.law = recipe.law;
-    if (!recipe.calibration.measured)
-      job.fixed_scale = recipe.calibration.high / recipe.law.bound;
-    else if (along != Along::row)
-      job.magnitudes = ctx.arena.allocate(DType::i32, {scale.numel()});
-    return job;
+  /// The gradient of w takes the scale of x before it is quantized; dw then multiplies with the bare codes.
+  bool folds_act_scale() const {
+    const OperandRecipe& act = recipe_->act;
+    return recipe_->act_residual == Residual::codes && act.quantized() && recipe_->grad_weight.quantized() && !act.tiled() && !act.calibration.zero_point;
   }
+
+  /// Contracted along axis 1: the left side of the forward product. Along axis 0: that of dw, where it reads forward codes.
+  Side activation(const Operand& x, int contracted) const {
+    if (!recipe_->act.quantized()) return plain(as_matrix(x.tensor), contracted);
+    Side side = coded(recipe_->act, payload_of(x), contracted);
+    side.bare = contracted == 0 && folds_act_scale();
+    return side;
+  }
+
+  // ---- gradients ----
 
   /// Two streams, one for each arm: they round different tensors.
   static NoiseJob noise_of(const StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, uint64_t purpose) {
@@ -118,119 +142,208 @@ class QuantizedMatmul final : public MatmulOp {
     return noise;
   }
 
-  /// Codes as the GEMM reads them: as they are, or decoded to f32 in workspace for a format that it does not know.
-  static TensorView readable(StepContext& ctx, const OperandRecipe& recipe, const TensorView& codes) {
-    if (recipe.codec->readable_by_gemm()) return codes;
-    const TensorView values = ctx.arena.allocate(DType::f32, codes.shape);
-    recipe.codec->decode(ctx.exec, codes, values);
-    return values;
+  /// The gradient, with the scale of w where dgrad reads its bare codes.
+  QuantizeJob source_for_input(StepContext& ctx, const Groups& groups, const TensorView& dy) const {
+    QuantizeJob job;
+    job.x = dy;
+    job.noise = noise_of(ctx, recipe_->grad_input, groups, input_noise_);
+    if (!weight_.folds_scale()) return job;
+    const TensorView& scale = weight_.quantized().scale;
+    job.multiplier = scale;
+    job.multiplier_along = scale.numel() == 1 && site_.n != 1 ? Along::tensor : Along::column;
+    if (scale.numel() == 1) job.multiplier_along = Along::tensor;
+    if (recipe_->weight.granularity == Granularity::per_expert_column && scale.numel() != 1) job.offsets = groups.offsets;
+    return job;
   }
 
-  Gradients quantize_gradient(StepContext& ctx, const Payload& payload, const Groups& groups, const TensorView& dy,
-                              bool wants_input) {
-    const OperandRecipe &by_row = recipe_->grad_input, &by_column = recipe_->grad_weight;
-    const int64_t rows = dy.rows(), n = dy.cols();
-    const bool per_expert = by_column.granularity == Granularity::per_expert_column;
-    const bool whole_columns = by_column.granularity == Granularity::per_tensor,
-               whole_rows = by_row.granularity == Granularity::per_tensor;
-    Gradients g;
-    g.weight.codes = ctx.arena.allocate(by_column.codec->storage(), {rows, n});
-    g.weight.scale = per_expert ? ctx.arena.allocate(DType::f32, {site_.groups, n})
-                                : ctx.arena.allocate(DType::f32, {whole_columns ? 1 : n});
-    QuantizeJob columns =
-        job_of(ctx, by_column, dy, g.weight.codes, g.weight.scale, whole_columns ? Along::tensor : Along::column);
-    columns.multiplier = payload.scale.slice_rows(0, 1).reshaped({payload.scale.cols()});
-    columns.multiplier_along = recipe_->act.granularity == Granularity::per_row ? Along::row : Along::tensor;
-    columns.noise = noise_of(ctx, by_column, groups, weight_noise_);
-    if (per_expert) columns.offsets = groups.offsets;
-    if (!wants_input) {
-      quantize_operand(ctx.exec, ctx.arena, by_column, columns);
-      return g;
-    }
-    g.input.codes = ctx.arena.allocate(by_row.codec->storage(), {rows, n});
-    g.input.scale = ctx.arena.allocate(DType::f32, {whole_rows ? 1 : rows});
-    QuantizeJob row = job_of(ctx, by_row, dy, g.input.codes, g.input.scale, whole_rows ? Along::tensor : Along::row);
-    row.multiplier = weight_.scale();
-    row.multiplier_along = recipe_->weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
-    if (recipe_->weight.granularity == Granularity::per_expert_column) row.offsets = groups.offsets;
-    row.noise = noise_of(ctx, by_row, groups, input_noise_);
-    const bool tiles = goes_by_tiles(by_row, dy.dtype) || goes_by_tiles(by_column, dy.dtype);
-    if (by_row.codec == by_column.codec && !tiles) {
-      by_row.codec->quantize_pair(ctx.exec, row, columns);
-    } else {
-      quantize_operand(ctx.exec, ctx.arena, by_row, row);
-      quantize_operand(ctx.exec, ctx.arena, by_column, columns);
-    }
-    return g;
+  /// The gradient, with the scale of x where dw reads its bare codes.
+  QuantizeJob source_for_weight(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy) const {
+    QuantizeJob job;
+    job.x = dy;
+    job.noise = noise_of(ctx, recipe_->grad_weight, groups, weight_noise_);
+    if (recipe_->grad_weight.granularity == Granularity::per_expert_column) job.offsets = groups.offsets;
+    if (!folds_act_scale()) return job;
+    const TensorView& scale = x.find(act_key_)->scale;
+    job.multiplier = scale;
+    job.multiplier_along = recipe_->act.granularity == Granularity::per_row && scale.numel() == dy.rows() && recipe_->act.calibration.measured &&
+                                   recipe_->act.scaling != Scaling::delayed
+                               ? Along::row
+                               : Along::tensor;
+    return job;
   }
 
-  void multiply(StepContext& ctx, const ScaledOperand& lhs, const ScaledOperand& rhs, const Groups& groups,
-                const TensorView& c, Write mode) {
-    if (groups.grouped())
-      scaled_grouped_gemm(ctx.exec, lhs, rhs, groups.offsets, c, mode, ctx.arena);
-    else
-      scaled_gemm(ctx.exec, lhs, rhs, c, mode, ctx.arena);
+  Side gradient_for_input(StepContext& ctx, const Groups& groups, const TensorView& dy) {
+    const OperandRecipe& recipe = recipe_->grad_input;
+    const TensorView source = transform(ctx, recipe_->dgrad, site_, Arm::dgrad, dy, 1);
+    if (!recipe.quantized()) return plain(source, 1);
+    const QuantizedMatrix q = allocate_quantized(ctx.arena, recipe, source.shape, 1);
+    quantize_matrix(ctx, recipe, source_for_input(ctx, groups, source), 1, pointer(input_state_), q);
+    return coded(recipe, q, 1);
   }
+
+  /// Both jobs are of rows and columns, of one codec, without search or transform, and the residuals are forward codes.
+  bool as_pair(const TensorView& dy) const {
+    const OperandRecipe &a = recipe_->grad_input, &b = recipe_->grad_weight;
+    return a.codec != nullptr && a.codec == b.codec && is_matrix_job(a, pointer_of(input_state_)) && is_matrix_job(b, pointer_of(weight_state_)) &&
+           !goes_by_tiles(a, dy.dtype) && !goes_by_tiles(b, dy.dtype) && recipe_->dgrad == Transform::none && recipe_->wgrad == Transform::none &&
+           recipe_->act_residual != Residual::requantized;
+  }
+  static const RangeState* pointer_of(const std::optional<RangeState>& state) { return state ? &*state : nullptr; }
+
+  QuantizedMatrix ragged(StepContext& ctx, const OperandRecipe& recipe, const Shape& matrix) const {
+    if (recipe.granularity != Granularity::per_expert_column || recipe.contracted.given() || !recipe.calibration.measured)
+      return allocate_quantized(ctx.arena, recipe, matrix, 0);
+    QuantizedMatrix q;  // one scale for each column of each expert, however many rows it has
+    q.codes = ctx.arena.allocate(recipe.codec->storage(), matrix);
+    q.scale = ctx.arena.allocate(DType::f32, {site_.groups, matrix[1]});
+    return q;
+  }
+
+  void quantize_pair(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, QuantizedMatrix& by_row, QuantizedMatrix& by_column) {
+    by_row = allocate_quantized(ctx.arena, recipe_->grad_input, dy.shape, 1);
+    by_column = ragged(ctx, recipe_->grad_weight, dy.shape);
+    ArenaScope workspace(ctx.arena);
+    recipe_->grad_input.codec->quantize_pair(ctx.exec, matrix_job(ctx.arena, recipe_->grad_input, source_for_input(ctx, groups, dy), 1, by_row),
+                                             matrix_job(ctx.arena, recipe_->grad_weight, source_for_weight(ctx, x, groups, dy), 0, by_column));
+  }
+
+  // ---- dx ----
 
   /// The straight-through mask belongs to the dense products; the reference's expert products have none.
-  bool masks(const OperandRecipe& recipe) const { return site_.groups == 0 && recipe.calibration.clips(); }
+  bool masks(const OperandRecipe& recipe) const { return site_.groups == 0 && recipe_->mask_gradients && recipe.quantized() && recipe.calibration.clips(); }
 
-  static ClipMask mask_of(const OperandRecipe& recipe, const TensorView& reference, const TensorView& bound,
-                          Along along) {
-    ClipMask mask;
-    mask.reference = reference;
-    if (recipe.calibration.measured) {
-      mask.bound = bound;
-      mask.bound_along = recipe.granularity == Granularity::per_tensor ? Along::tensor : along;
-    } else {
-      mask.low = recipe.calibration.low;
-      mask.high = recipe.calibration.high;
-    }
-    return mask;
-  }
-
-  void input_gradient(StepContext& ctx, const Operand& x, const Payload& payload, const Groups& groups, const Codes& g,
-                      const TensorView& dx, Write mode) {
-    const ScaledOperand lhs{readable(ctx, recipe_->grad_input, g.codes), false, g.scale, nullptr};
-    const ScaledOperand rhs = weight_.operand(ctx, true);
-    if (!masks(recipe_->act)) {
-      multiply(ctx, lhs, rhs, groups, dx, mode);
+  /// dst (+)= src where the operand was not clipped.
+  static void store_masked(StepContext& ctx, const OperandRecipe& recipe, const TensorView& operand, const QuantizedMatrix& q, const TensorView& src,
+                           const TensorView& dst, bool accumulate) {
+    if (recipe.calibration.measured && recipe.scaling == Scaling::measured) {
+      store_where_unclipped(ctx.exec, TileMask{operand, q.tile, q.low, q.high}, src, dst, accumulate);
       return;
     }
-    const TensorView whole = ctx.arena.allocate(DType::f32, {dx.rows(), dx.cols()});
-    multiply(ctx, lhs, rhs, groups, whole, Write::overwrite);
-    const TensorView bound =
-        payload.scale.shape[0] == 2 ? payload.scale.slice_rows(1, 1).reshaped({payload.scale.cols()}) : TensorView{};
-    store_where_unclipped(ctx.exec, mask_of(recipe_->act, as_matrix(x.tensor), bound, Along::row), whole, as_matrix(dx),
-                          mode == Write::accumulate);
+    ClipMask mask;
+    mask.reference = operand;
+    mask.low = recipe.calibration.low;
+    mask.high = recipe.calibration.high;
+    store_where_unclipped(ctx.exec, mask, src, dst, accumulate);
   }
 
-  void weight_gradient(StepContext& ctx, const Payload& payload, const Groups& groups, const Codes& g) {
-    const ScaledOperand lhs{readable(ctx, recipe_->act, payload.codes), true, {}, nullptr};
-    const ScaledOperand rhs{readable(ctx, recipe_->grad_weight, g.codes), false, g.scale, nullptr};
-    if (groups.grouped()) {
-      scaled_grouped_gemm_wgrad(ctx.exec, lhs, rhs, groups.offsets, weight_.gradient(), Write::accumulate, ctx.arena);
-    } else if (!masks(recipe_->weight)) {
-      scaled_gemm(ctx.exec, lhs, rhs, weight_.gradient(), Write::accumulate, ctx.arena);
-    } else {
-      const TensorView whole = ctx.arena.allocate(DType::f32, {site_.k, site_.n});
-      scaled_gemm(ctx.exec, lhs, rhs, whole, Write::overwrite, ctx.arena);
-      store_where_unclipped(ctx.exec, mask_of(recipe_->weight, weight_.master(), weight_.clip(), Along::column), whole,
-                            weight_.gradient(), true);
+  void input_gradient(StepContext& ctx, const Operand& x, const Groups& groups, const Side& g, const TensorView& dx, Write mode) {
+    const Side w = weight_.backward(ctx);
+    if (!masks(recipe_->act)) return multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, dx, mode);
+    const TensorView whole = ctx.arena.allocate(DType::f32, {dx.rows(), dx.cols()});
+    multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, whole, Write::overwrite);
+    store_masked(ctx, recipe_->act, as_matrix(x.tensor), payload_of(x), whole, as_matrix(dx), mode == Write::accumulate);
+  }
+
+  // ---- dw ----
+
+  /// Groups of rows in multiples of this many, where blocks or a transform lie along them; 1: as they are.
+  int64_t row_unit() const {
+    if (site_.groups == 0) return 1;
+    int64_t unit = recipe_->wgrad == Transform::hadamard16 ? hadamard_length : 1;
+    for (const OperandRecipe* o : {&recipe_->grad_weight, &recipe_->act_again})
+      if (o->quantized() && o->contracted.size > 0) unit = std::lcm(unit, o->contracted.size);
+    return unit;
+  }
+
+  struct Rows {
+    TensorView x, offsets, row_ids;
+    QuantizeJob g;
+  };
+
+  /// The rows of each expert begin at multiples of `unit`, filled up with zeros: their values, as nothing else is padded.
+  Rows padded(StepContext& ctx, const Operand& x, const Groups& groups, const QuantizeJob& g, int64_t unit) {
+    Rows to;
+    const int64_t rows = padded_rows(g.x.rows(), site_.groups, unit);
+    to.offsets = ctx.arena.allocate(DType::i32, {site_.groups + 1});
+    pad_offsets(ctx.exec, groups.offsets, unit, to.offsets);
+    const TensorView product = ctx.arena.allocate(DType::f32, {g.x.rows(), g.x.cols()});
+    store_multiplied(ctx.exec, g, product);
+    to.g = g;
+    to.g.multiplier = {};
+    to.g.x = ctx.arena.allocate(DType::f32, {rows, g.x.cols()});
+    pad_groups(ctx.exec, product, groups.offsets, to.offsets, to.g.x);
+    if (g.offsets.data != nullptr) to.g.offsets = to.offsets;
+    if (groups.row_ids.data != nullptr) {
+      to.g.noise.row_ids = ctx.arena.allocate(DType::i32, {rows});
+      pad_groups(ctx.exec, groups.row_ids.reshaped({g.x.rows()}), groups.offsets, to.offsets, to.g.noise.row_ids);
     }
+    const Side act = activation(x, 0);
+    TensorView values = act.plain;
+    if (recipe_->act_residual != Residual::codes) {
+      values = as_matrix(x.tensor);
+    } else if (act.recipe != nullptr) {
+      values = ctx.arena.allocate(DType::f32, {g.x.rows(), site_.k});
+      act.bare ? act.recipe->codec->decode(ctx.exec, act.quantized.codes, values) : dequantize_matrix(ctx.exec, *act.recipe, act.quantized, values);
+    }
+    to.x = ctx.arena.allocate(DType::f32, {rows, site_.k});
+    pad_groups(ctx.exec, values, groups.offsets, to.offsets, to.x);
+    return to;
+  }
+
+  void weight_gradient(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy) {
+    QuantizeJob g = source_for_weight(ctx, x, groups, dy);
+    TensorView offsets = groups.offsets, original = as_matrix(x.tensor);
+    const int64_t unit = row_unit();
+    const bool pads = unit > 1 && g.x.numel() > 0;
+    if (pads) {
+      const Rows rows = padded(ctx, x, groups, g, unit);
+      g = rows.g;
+      offsets = rows.offsets;
+      original = rows.x;
+    }
+    Side act = recipe_->act_residual == Residual::codes && !pads ? activation(x, 0) : plain(original, 0);
+    if (recipe_->act_residual != Residual::codes) act = residual(ctx, original, offsets);
+    store_weight_gradient(ctx, act, gradient_for_weight(ctx, g), offsets);
+  }
+
+  Side residual(StepContext& ctx, const TensorView& original, const TensorView& offsets) {
+    const TensorView x = transform(ctx, recipe_->wgrad, site_, Arm::wgrad, original, 0);
+    if (recipe_->act_residual != Residual::requantized) return plain(x, 0);
+    const OperandRecipe& recipe = recipe_->act_again;
+    const QuantizedMatrix q = ragged(ctx, recipe, x.shape);
+    QuantizeJob job;
+    job.x = x;
+    if (recipe.granularity == Granularity::per_expert_column) job.offsets = offsets;
+    quantize_matrix(ctx, recipe, job, 0, nullptr, q);
+    return coded(recipe, q, 0);
+  }
+
+  Side gradient_for_weight(StepContext& ctx, QuantizeJob g) {
+    const OperandRecipe& recipe = recipe_->grad_weight;
+    if (recipe_->wgrad != Transform::none) {
+      if (g.multiplier.data != nullptr) {
+        const TensorView product = ctx.arena.allocate(DType::f32, g.x.shape);
+        store_multiplied(ctx.exec, g, product);
+        g.x = product;
+        g.multiplier = {};
+      }
+      g.x = transform(ctx, recipe_->wgrad, site_, Arm::wgrad, g.x, 0);
+    }
+    if (!recipe.quantized()) return plain(g.x, 0);
+    const QuantizedMatrix q = ragged(ctx, recipe, g.x.shape);
+    quantize_matrix(ctx, recipe, g, 0, pointer(weight_state_), q);
+    return coded(recipe, q, 0);
+  }
+
+  void store_weight_gradient(StepContext& ctx, const Side& act, const Side& g, const TensorView& offsets) {
+    if (!masks(recipe_->weight)) return multiply(ctx, product(Arm::wgrad), act, g, offsets, weight_.gradient(), Write::accumulate);
+    const TensorView whole = ctx.arena.allocate(DType::f32, {site_.k, site_.n});
+    multiply(ctx, product(Arm::wgrad), act, g, offsets, whole, Write::overwrite);
+    store_masked(ctx, recipe_->weight, weight_.master(), weight_.quantized(), whole, weight_.gradient(), true);
   }
 
   const MatmulSite& site_;
   std::shared_ptr<const Recipe> recipe_;
   uint32_t act_key_;
   QuantizedWeight weight_;
+  std::optional<RangeState> act_state_, input_state_, weight_state_;
   uint64_t input_noise_, weight_noise_;
+  Product product_[3];
 };
 
 }  // namespace
 
-std::unique_ptr<MatmulOp> make_quantized_matmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe,
-                                                uint32_t act_key) {
+std::unique_ptr<MatmulOp> make_quantized_matmul(const MatmulSite& site, std::shared_ptr<const Recipe> recipe, uint32_t act_key) {
   return std::make_unique<QuantizedMatmul>(site, std::move(recipe), act_key);
 }
 

@@ -1,29 +1,35 @@
 #include "quant/quantized_weight.hpp"
 
 #include "base/error.hpp"
+#include "kernels/hadamard.hpp"
 #include "ops/matmul_site.hpp"
-#include "quant/operand_quantizer.hpp"
+#include "quant/transform.hpp"
 #include "tensor/arena.hpp"
 
 namespace kvant::quant {
 
-QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe)
-    : site_(site), recipe_(std::move(recipe)) {}
-
-Shape QuantizedWeight::shape() const {
-  return site_.groups > 0 ? Shape{site_.groups, site_.k, site_.n} : Shape{site_.k, site_.n};
+QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe) : site_(site), recipe_(std::move(recipe)) {
+  if (recipe_->weight.quantized() && recipe_->weight.scaling == Scaling::delayed) state_.emplace(recipe_->weight.delayed);
 }
 
+Shape QuantizedWeight::shape() const { return site_.groups > 0 ? Shape{site_.groups, site_.k, site_.n} : Shape{site_.k, site_.n}; }
+Shape QuantizedWeight::matrix() const { return {std::max<int64_t>(1, site_.groups) * site_.k, site_.n}; }
 TensorView QuantizedWeight::master() const { return site_.weight.value->reshaped(shape()); }
 TensorView QuantizedWeight::gradient() const { return site_.weight.gradient->reshaped(shape()); }
 
 bool QuantizedWeight::packs(bool transposed) const {
-  const OperandRecipe& other = transposed ? recipe_->grad_input : recipe_->act;
-  return recipe_->weight.codec->storage() == DType::i8 && other.codec->storage() == DType::i8;
+  if (transposed && recipe_->weight_residual != Residual::codes) return false;
+  return product_of(*recipe_, transposed ? Arm::dgrad : Arm::forward, site_.groups > 0) == Product::integers;
+}
+
+bool QuantizedWeight::keeps_codes() const { return !packs(false) || (recipe_->weight_residual == Residual::codes && !packs(true)); }
+
+bool QuantizedWeight::folds_scale() const {
+  const OperandRecipe& w = recipe_->weight;
+  return recipe_->weight_residual == Residual::codes && w.quantized() && recipe_->grad_input.quantized() && !w.tiled() && !w.calibration.zero_point;
 }
 
 void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {
-  const OperandRecipe& weight = recipe_->weight;
   const auto room = [&](PackedOperand& packed, bool transposed) {
     if (!packs(transposed) || packed.data != nullptr) return;
     packed.bytes = packed_bytes(DType::i8, shape(), transposed);
@@ -31,58 +37,88 @@ void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {
   };
   room(forward_, false);
   if (for_backward) room(backward_, true);
-  if (scale_.data != nullptr) return;
-  const Shape scales = weight.granularity == Granularity::per_tensor          ? Shape{1}
-                       : weight.granularity == Granularity::per_expert_column ? Shape{site_.groups, site_.n}
-                                                                              : Shape{site_.n};
-  scale_ = ctx.state.allocate(DType::f32, scales);
-  if (weight.calibration.measured && weight.calibration.clips()) clip_ = ctx.state.allocate(DType::f32, scales);
-  if (keeps_codes()) codes_ = ctx.state.allocate(weight.codec->storage(), shape());
+  if (q_.scale.data == nullptr) q_ = allocate_quantized(ctx.state, recipe_->weight, matrix(), 0, site_.k, keeps_codes());
+  if (for_backward && quantized_again() && again_.scale.data == nullptr)
+    again_ = allocate_quantized(ctx.state, recipe_->weight_again, matrix(), 1);
+}
+
+void QuantizedWeight::quantize(StepContext& ctx, const QuantizedMatrix& to) {
+  QuantizeJob job;
+  job.x = master().reshaped(matrix());
+  if (recipe_->weight.granularity == Granularity::per_expert_column) job.uniform_group = site_.k;
+  quantize_matrix(ctx, recipe_->weight, job, 0, state_ ? &*state_ : nullptr, to);
+}
+
+TensorView QuantizedWeight::transformed(StepContext& ctx) const {
+  return transform(ctx, recipe_->dgrad, site_, Arm::dgrad, master().reshaped(matrix()), 1);
+}
+
+void QuantizedWeight::quantize_again(StepContext& ctx) {
+  QuantizeJob job;
+  job.x = transformed(ctx);
+  quantize_matrix(ctx, recipe_->weight_again, job, 1, nullptr, again_);
 }
 
 void QuantizedWeight::refresh(StepContext& ctx, bool for_backward) {
+  if (!recipe_->weight.quantized()) return;
   const uint64_t now = *site_.weight.epoch;
-  const bool pack_backward = for_backward && packs(true) && backward_epoch_ != now;
-  if (epoch_ == now && !pack_backward) return;
+  const bool records = state_ && ctx.phase == Phase::train && recorded_epoch_ != now;
+  const bool backward = for_backward && (packs(true) || quantized_again()) && backward_epoch_ != now;
+  if (epoch_ == now && !backward && !records) return;
   allocate(ctx, for_backward);
   ArenaScope workspace(ctx.arena);
-  const OperandRecipe& weight = recipe_->weight;
-  const TensorView codes = keeps_codes() ? codes_ : ctx.arena.allocate(weight.codec->storage(), shape());
-  QuantizeJob job;
-  job.x = master().reshaped({std::max<int64_t>(1, site_.groups) * site_.k, site_.n});
-  job.codes = codes.reshaped(job.x.shape);
-  job.scale = scale_;
-  job.clip = clip_;
-  job.scale_along = weight.granularity == Granularity::per_tensor ? Along::tensor : Along::column;
-  if (weight.granularity == Granularity::per_expert_column) job.uniform_group = site_.k;
-  job.law = weight.law;
-  if (!weight.calibration.measured)
-    job.fixed_scale = weight.calibration.high / weight.law.bound;
-  else
-    job.magnitudes = ctx.arena.allocate(DType::i32, {scale_.numel()});
-  quantize_operand(ctx.exec, ctx.arena, weight, job);
-  if (packs(false)) pack(ctx.exec, codes, false, forward_);
-  if (for_backward && packs(true)) {
-    pack(ctx.exec, codes, true, backward_);
+  QuantizedMatrix to = q_;
+  if (!keeps_codes()) to.codes = ctx.arena.allocate(recipe_->weight.codec->storage(), matrix());
+  const bool codes_are_there = epoch_ == now && !records && keeps_codes();
+  if (!codes_are_there) quantize(ctx, to);
+  if (records) recorded_epoch_ = now;
+  if (packs(false) && (epoch_ != now || records)) pack(ctx.exec, to.codes.reshaped(shape()), false, forward_);
+  if (for_backward) {
+    if (packs(true)) pack(ctx.exec, to.codes.reshaped(shape()), true, backward_);
+    if (quantized_again()) quantize_again(ctx);
     backward_epoch_ = now;
   }
   epoch_ = now;
 }
 
-ScaledOperand QuantizedWeight::operand(StepContext& ctx, bool transposed) const {
-  ScaledOperand rhs;
-  rhs.trans = transposed;
-  if (!transposed) rhs.scale = scale_;
-  if (packs(transposed)) {
-    rhs.codes = make_view(nullptr, DType::i8, shape(), scale_.space);
-    rhs.packed = transposed ? &backward_ : &forward_;
-  } else if (recipe_->weight.codec->readable_by_gemm()) {
-    rhs.codes = codes_;
-  } else {
-    rhs.codes = ctx.arena.allocate(DType::f32, shape());
-    recipe_->weight.codec->decode(ctx.exec, codes_, rhs.codes);
+Side QuantizedWeight::forward() const {
+  Side side;
+  side.contracted = 0;
+  side.groups = site_.groups;
+  if (!recipe_->weight.quantized()) {
+    side.plain = master().reshaped(matrix());
+    return side;
   }
-  return rhs;
+  side.recipe = &recipe_->weight;
+  side.quantized = q_;
+  if (packs(false)) {
+    side.packed = &forward_;
+    if (side.quantized.codes.data == nullptr) side.quantized.codes = make_view(nullptr, DType::i8, matrix(), q_.scale.space);
+  }
+  return side;
+}
+
+Side QuantizedWeight::backward(StepContext& ctx) const {
+  Side side = forward();
+  side.contracted = 1;
+  side.packed = nullptr;
+  side.bare = folds_scale();
+  if (recipe_->weight_residual == Residual::codes) {
+    if (packs(true)) {
+      side.packed = &backward_;
+      side.quantized.codes = make_view(nullptr, DType::i8, matrix(), q_.scale.space);
+    }
+    return side;
+  }
+  side.recipe = nullptr;
+  side.bare = false;
+  if (quantized_again()) {
+    side.recipe = &recipe_->weight_again;
+    side.quantized = again_;
+  } else {
+    side.plain = transformed(ctx);
+  }
+  return side;
 }
 
 }  // namespace kvant::quant

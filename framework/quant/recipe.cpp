@@ -61,10 +61,10 @@ std::string_view name_of(Accumulation accumulation) {
 }
 
 std::string OperandRecipe::identity() const {
-  return fmt::format("{} {} {} {} {} {} {} {} {:a} {:a} {:a} {}{}{}{} {} {:a}", qtype, calibration.text, name_of(granularity),
+  return fmt::format("{} {} {} {} {} {} {} {} {:a} {:a} {:a} {}{}{}{} {} {:a} {}", qtype, calibration.text, name_of(granularity),
                      text_of(contracted), text_of(other), name_of(scaling), name_of(rounding), fmt::join(noise_axes, ","),
                      law.bound, law.factor, law.limit, law.scale_by_reciprocal, law.true_quotient, law.reference_guard,
-                     law.input_arithmetic, static_cast<int>(law.rule), law.rule_factor);
+                     law.input_arithmetic, static_cast<int>(law.rule), law.rule_factor, two_level);
 }
 
 const OperandRecipe& Recipe::left(Arm arm) const {
@@ -80,13 +80,39 @@ Transform Recipe::transform(Arm arm) const {
   return arm == Arm::forward ? forward : arm == Arm::dgrad ? dgrad : wgrad;
 }
 
-std::string arithmetic_of(const Recipe& recipe, Arm arm) {
+Product product_of(const Recipe& recipe, Arm arm, bool grouped) {
   const OperandRecipe &left = recipe.left(arm), &right = recipe.right(arm);
-  if (!left.quantized() && !right.quantized()) return "f32";
-  if (!left.quantized() || !right.quantized()) return "f32 of quantized values";
+  if (!left.quantized() && !right.quantized()) return Product::plain;
+  const Residual residual = arm == Arm::dgrad ? recipe.weight_residual : recipe.act_residual;
+  // Scales of forward codes lie along the sum of a backward arm, and only a gradient that is quantized can take them.
+  const bool along_sum = arm != Arm::forward && residual == Residual::codes && right.quantized() &&
+                         (!left.quantized() || right.tiled()) && right.scaling == Scaling::measured;
+  if (along_sum || left.calibration.zero_point || right.calibration.zero_point) return Product::values;
   const auto integer = [](const OperandRecipe& o) { return o.codec != nullptr && o.codec->storage() == DType::i8; };
-  if (integer(left) && integer(right)) return "int32";
-  return std::string(name_of(recipe.accumulation)) + " of codes";
+  const bool integers = integer(left) && integer(right);
+  if (!left.tiled() && !right.tiled()) return integers ? Product::integers : Product::codes;
+  const bool fits = !left.contracted.given() || !right.contracted.given() || left.contracted == right.contracted;
+  const bool ragged = grouped && arm == Arm::wgrad;
+  return integers && fits && !ragged ? Product::integer_blocks : Product::values;
+}
+
+std::string arithmetic_of(const Recipe& recipe, Arm arm, bool grouped) {
+  const OperandRecipe &left = recipe.left(arm), &right = recipe.right(arm);
+  const bool one_plain = !left.quantized() || !right.quantized();
+  const bool shifted = left.calibration.zero_point || right.calibration.zero_point;
+  switch (product_of(recipe, arm, grouped)) {
+    case Product::plain:
+      return "f32";
+    case Product::integers:
+      return "int32";
+    case Product::integer_blocks:
+      return "int32 in blocks";
+    case Product::codes:
+      return one_plain ? "f32 of quantized values" : std::string(name_of(recipe.accumulation)) + " of codes";
+    case Product::values:
+      return one_plain || shifted ? "f32 of quantized values" : std::string(name_of(recipe.accumulation)) + " of codes in blocks";
+  }
+  return "?";
 }
 
 std::vector<std::string> types_without_codec(const Recipe& recipe) {
@@ -103,17 +129,11 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
     if (asked) what.emplace_back(words);
   };
   const auto any = [&](auto&& test) { return std::ranges::any_of(operands_of(r), [&](const OperandRecipe* o) { return test(*o); }); };
-  when(!r.act.quantized() || !r.weight.quantized(), "a product of which one operand is not quantized");
-  when(!r.grad_input.quantized() || !r.grad_weight.quantized(), "gradients that are not quantized");
-  when(any([](const OperandRecipe& o) { return o.tiled(); }), "tiles");
-  when(any([](const OperandRecipe& o) { return o.scaling == Scaling::delayed; }), "delayed scaling");
   when(any([](const OperandRecipe& o) { return o.scaling == Scaling::running_mean; }), "act_static_scale");
   when(any([](const OperandRecipe& o) { return !o.noise_axes.empty(); }), "noise that elements share (qwix_compat with stochastic rounding)");
-  when(any([](const OperandRecipe& o) { return o.calibration.zero_point; }), "zero points");
-  when(grouped && r.grad_weight.calibration.search != nullptr, "a calibration that searches, of the gradients of experts");
-  when(r.weight_residual != Residual::codes || r.act_residual != Residual::codes, "residuals that are not the forward codes");
-  when(r.forward != Transform::none || r.dgrad != Transform::none || r.wgrad != Transform::none, "transforms");
-  when(!r.mask_gradients && !grouped && (r.act.calibration.clips() || r.weight.calibration.clips()), "disable_gradient_clipping");
+  when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
+       "a calibration that searches, of the gradients of experts");
+  when(r.forward != Transform::none, "a transform of the forward product");
   when(r.accumulation != Accumulation::f32, "fp8_accumulation other than f32");
   return what;
 }

@@ -37,6 +37,14 @@ enum class Residual : uint8_t {
   requantized,  ///< the operand as it was, quantized for this arm
 };
 enum class Accumulation : uint8_t { f32, fp16x128, fixed };
+/// How the multiplications of an arm run.
+enum class Product : uint8_t {
+  plain,           ///< neither operand is quantized
+  integers,        ///< int8 by int8, int32 sums, scales behind the sum
+  integer_blocks,  ///< the same in blocks of the contracted axis, each with its scales
+  codes,           ///< codes decoded to f32 as they are multiplied, scales behind the sum; one side may be plain
+  values,          ///< f32 of dequantized values: scales or zero points that the sum cannot be freed of
+};
 
 std::string_view name_of(Granularity granularity);
 std::string_view name_of(Scaling scaling);
@@ -73,6 +81,7 @@ struct OperandRecipe {
   Rounding rounding = Rounding::nearest;
   std::vector<int64_t> noise_axes;  ///< qwix_compat: axes along which noise differs; empty: everywhere
   ScaleLaw law;
+  bool two_level = false;  ///< the scales of tiles are themselves scaled by one number for the tensor
 
   bool quantized() const { return !qtype.empty(); }
   bool tiled() const { return contracted.given() || other.given(); }
@@ -99,8 +108,9 @@ struct Recipe {
   Transform transform(Arm arm) const;
 };
 
-/// How an arm's products and sums run, in words: "int32", "f32 of codes", "f32 of quantized values", "f32".
-std::string arithmetic_of(const Recipe& recipe, Arm arm);
+Product product_of(const Recipe& recipe, Arm arm, bool grouped);
+/// The same in words: "int32", "int32 in blocks", "f32 of codes", "f32 of codes in blocks", "f32 of quantized values", "f32".
+std::string arithmetic_of(const Recipe& recipe, Arm arm, bool grouped);
 
 /// The types of this recipe that this version has no codec for.
 std::vector<std::string> types_without_codec(const Recipe& recipe);

@@ -52,10 +52,10 @@ ScaleLaw law_of(const std::string& qtype, const Codec& codec, const Calibration&
   return with_block_rule(qtype, law, !compat.empty());
 }
 
-/// Tiles of an axis of this length; 0: not known before it runs.
+/// Tiles of an axis of this length; 0: not known before it runs. One tile that spans the axis is none.
 Tile tile_of(const config::TileSize& setting, int64_t length) {
-  if (setting.count > 0) return {setting.count, 0};
-  if (setting.share == 0) return {};
+  if (setting.count > 0) return setting.count == length ? Tile{} : Tile{setting.count, 0};
+  if (setting.share == 0 || setting.share == 1) return {};
   const auto parts = static_cast<int64_t>(std::llround(1 / setting.share));
   if (length > 0 && length % parts == 0) return {length / parts, 0};
   return {0, parts};
@@ -87,6 +87,7 @@ class Resolver {
     o.scaling = o.calibration.measured ? Scaling::measured : Scaling::constant;
     check_zero_point(names, o);
     o.granularity = !o.calibration.measured || rule_.disable_channelwise_axes ? Granularity::per_tensor : granularity;
+    o.two_level = facts_of(qtype).two_level;
     if (o.codec != nullptr) o.law = law_of(qtype, *o.codec, o.calibration, rule_.half_step, compat_);
     return o;
   }
@@ -137,9 +138,9 @@ class Resolver {
                    : fmt::format("\"fixed,{}\" is the symmetric range that holds it", std::max(-c.low, c.high));
     if (!facts_of(o.qtype).zero_point && !facts_of(o.qtype).is_unsigned && !(o.codec != nullptr && o.codec->integer()))
       refuse("{}: the calibration \"{}\" is not symmetric, which needs a zero point, and {} has none; {}.", place, c.text, o.qtype, instead);
-    if (!rule_.bwd_qtype.empty() || !rule_.drhs_qtype.empty())
+    if ((!rule_.bwd_qtype.empty() || !rule_.drhs_qtype.empty()) && !rule_.original_residuals)
       refuse("{}: the calibration \"{}\" is not symmetric, which needs a zero point, and quantized gradients cannot be multiplied "
-             "with codes that have one; {}.",
+             "with codes that have one; {}, and use_original_residuals keeps the operand itself.",
              place, c.text, instead);
   }
 
@@ -149,9 +150,11 @@ class Resolver {
   const std::string& compat_;
 };
 
-/// Qwix dot_general_qt, backward, step 1 (qwix-semantics 5.3).
-Residual residual_of(const Rule& rule, const OperandRecipe& forward, const OperandRecipe& gradient, const std::string& again) {
+/// Qwix dot_general_qt, backward, step 1 (qwix-semantics 5.3); ours: the codes of square blocks serve both products.
+Residual residual_of(const Rule& rule, const OperandRecipe& forward, const OperandRecipe& gradient, const std::string& again, bool ours) {
   if (!forward.quantized()) return Residual::original;
+  const bool square = forward.contracted.given() && forward.contracted == forward.other;
+  if (ours && square && gradient.quantized() && !rule.original_residuals && again.empty()) return Residual::codes;
   if (rule.original_residuals || !gradient.quantized() || forward.tiled()) return again.empty() ? Residual::original : Residual::requantized;
   return Residual::codes;
 }
@@ -199,7 +202,7 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   r.weight = resolver.operand(weight_fields, rule.weight_qtype, rule.weight_calibration, columns);
   r.grad_input = resolver.operand(dgrad_fields, rule.bwd_qtype, rule.bwd_calibration, Granularity::per_row);
   r.grad_weight = resolver.operand(wgrad_fields, drhs_qtype, drhs_calibration, columns);
-  if (facts_of(rule.act_qtype).weights_only)
+  if (facts_of(rule.act_qtype).weights_only && compat.empty())  // the reference multiplies its values
     refuse("{}: {} is a type of weights alone.", rule.place("act_qtype"), rule.act_qtype);
   resolver.tiles(act_fields, r.act, on_axis(rule.act_tile, 1, true), site.k, on_axis(rule.act_tile, 0, false), 0);
   resolver.tiles(weight_fields, r.weight, on_axis(rule.weight_tile, 0, true), site.k, on_axis(rule.weight_tile, 1, false), site.n);
@@ -215,14 +218,18 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
     r.act.scaling = Scaling::running_mean;
     r.act.batch_axes = rule.act_batch_axes;
   }
-  r.weight_residual = residual_of(rule, r.weight, r.grad_input, rule.weight_residual_qtype);
-  r.act_residual = residual_of(rule, r.act, r.grad_weight, rule.act_residual_qtype);
+  r.weight_residual = residual_of(rule, r.weight, r.grad_input, rule.weight_residual_qtype, compat.empty());
+  r.act_residual = residual_of(rule, r.act, r.grad_weight, rule.act_residual_qtype, compat.empty());
+  // Forward codes cannot be transformed for another arm: the operand is quantized again, to its type if no other is given.
+  if (rule.dgrad_transform != Transform::none && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
+  if (rule.wgrad_transform != Transform::none && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
+  const auto or_forward = [](const std::string& again, const std::string& forward) { return again.empty() ? forward : again; };
   if (r.weight_residual == Residual::requantized) {
-    r.weight_again = resolver.operand(weight_fields, rule.weight_residual_qtype, "absmax", Granularity::per_row);
+    r.weight_again = resolver.operand(weight_fields, or_forward(rule.weight_residual_qtype, rule.weight_qtype), "absmax", Granularity::per_row);
     resolver.tiles(dgrad_fields, r.weight_again, rule.dgrad_tile, site.n);
   }
   if (r.act_residual == Residual::requantized) {
-    r.act_again = resolver.operand(act_fields, rule.act_residual_qtype, "absmax", Granularity::per_column);
+    r.act_again = resolver.operand(act_fields, or_forward(rule.act_residual_qtype, rule.act_qtype), "absmax", columns);
     resolver.tiles(wgrad_fields, r.act_again, rule.wgrad_tile, 0);
   }
   r.forward = rule.forward_transform, r.dgrad = rule.dgrad_transform, r.wgrad = rule.wgrad_transform;
@@ -249,6 +256,8 @@ std::vector<std::string> indivisible(const Recipe& recipe, const MatmulSite& sit
   check(recipe.act, recipe.act.other, rows, "tokens", "activation");
   check(recipe.grad_input, recipe.grad_input.contracted, site.n, "outputs", "gradient for dx");
   check(recipe.grad_weight, recipe.grad_weight.contracted, rows, "tokens", "gradient for dw");
+  if (recipe.wgrad == Transform::hadamard16 && rows % 16 != 0)
+    found.push_back(fmt::format("{}: {} tokens by 16 (hadamard16 of dw)", site.path, rows));
   return found;
 }
 

@@ -43,6 +43,7 @@ class Nvfp4Train final : public Scheme {
         rule.weight_tile.axes = {{0, {16, 0}}, {1, {16, 0}}};
         rule.bwd_rounding = kvant::Rounding::uniform;
         rule.wgrad_transform = Transform::hadamard16;
+        rule.act_residual_qtype = type;  // along the tokens, after the transform
       }
       rules.push_back(rule);
     }

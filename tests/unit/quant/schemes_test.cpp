@@ -144,7 +144,7 @@ TEST_CASE("mx types bring their blocks", "[quant]") {
   CHECK(r.weight.contracted == Tile{32, 0});
   CHECK(r.grad_weight.contracted == Tile{32, 0});
   CHECK(r.weight_residual == Residual::original);  // tiles: the backward reads the operand itself
-  CHECK(arithmetic_of(r, Arm::dgrad) == "f32 of quantized values");
+  CHECK(arithmetic_of(r, Arm::dgrad, false) == "f32 of quantized values");
   CHECK_THAT(plan.table(), ContainsSubstring("w/expert_column[32] x/row[32]") && ContainsSubstring("dx f32 of quantized values"));
 }
 
@@ -197,7 +197,7 @@ TEST_CASE("the older path", "[quant]") {
   CHECK(r.weight.quantized());
   CHECK_FALSE(r.act.quantized());
   CHECK(r.weight_residual == Residual::original);
-  CHECK(arithmetic_of(r, Arm::wgrad) == "f32");
+  CHECK(arithmetic_of(r, Arm::wgrad, false) == "f32");
   CHECK_THAT(plan.table(), ContainsSubstring("int4 weights alone"));
 }
 

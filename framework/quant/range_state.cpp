@@ -1,0 +1,30 @@
+#include "quant/range_state.hpp"
+
+#include "base/kokkos.hpp"
+#include "tensor/arena.hpp"
+
+namespace kvant::quant {
+
+void RangeState::end_step(const Exec& exec) {
+  advance_history(exec, history_, finished_ % setting_.history, static_cast<float>(setting_.margin));
+  ++finished_;
+  pending_ = false;
+}
+
+void RangeState::use(StepContext& ctx, const TensorView& magnitude, const TensorView& range) {
+  if (history_.range.data == nullptr) {
+    history_.ring = ctx.state.allocate(DType::f32, {setting_.history});
+    history_.observed = ctx.state.allocate(DType::i32, {1});
+    history_.range = ctx.state.allocate(DType::f32, {1});
+    clear_history(ctx.exec, history_, static_cast<float>(setting_.initial));
+  }
+  // A step is known to be over when the next one begins, or an evaluation does.
+  if (pending_ && (ctx.phase == Phase::eval || (ctx.phase == Phase::train && ctx.step != step_))) end_step(ctx.exec);
+  range_in_force(ctx.exec, history_, magnitude, range);
+  if (ctx.phase != Phase::train) return;
+  step_ = ctx.step;
+  pending_ = true;
+  observe(ctx.exec, history_, magnitude);
+}
+
+}  // namespace kvant::quant
