@@ -120,7 +120,7 @@ void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const
   p.a = {a.data, a.type, a.ld, true, 0};
   p.b = {b.data, b.type, b.ld, false, 0};
   p.c = {w.data, w.type, w.ld, dw.stride[0], mode == Write::accumulate};
-  p.scale_a = scale_of(lhs.scale, p.m, 1, operation, "lhs");
+  p.scale_a = scale_of(lhs.scale, p.m, p.groups, operation, "lhs");
   p.scale_b = scale_of(rhs.scale, p.n, p.groups, operation, "rhs");
   run(exec, p, lhs, rhs, operation, workspace);
 }

@@ -51,7 +51,7 @@ void scaled_grouped_gemm(const Exec& exec, const ScaledOperand& lhs, const Scale
                          const TensorView& c, Write mode, Arena& workspace);
 
 /// dw[g] (+)= (lhs[rows of g]^T · rhs[rows of g] · s_lhs[i]) · s_rhs[j]: lhs [R,k], rhs [R,n] (both stored with the
-/// contracted rows first: `trans` is not looked at), dw [G,k,n]; s_lhs empty, 1 or [k]; s_rhs empty, 1, [n] or [G,n].
+/// contracted rows first: `trans` is not looked at), dw [G,k,n]; s_lhs empty, 1, [k] or [G,k]; s_rhs empty, 1, [n] or [G,n].
 void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand& rhs,
                                const TensorView& offsets, const TensorView& dw, Write mode, Arena& workspace);
 

@@ -84,14 +84,15 @@ Product product_of(const Recipe& recipe, Arm arm, bool grouped) {
   const OperandRecipe &left = recipe.left(arm), &right = recipe.right(arm);
   if (!left.quantized() && !right.quantized()) return Product::plain;
   const Residual residual = arm == Arm::dgrad ? recipe.weight_residual : recipe.act_residual;
-  // Scales of forward codes lie along the sum of a backward arm, and only a gradient that is quantized can take them.
-  const bool along_sum = arm != Arm::forward && residual == Residual::codes && right.quantized() &&
-                         (!left.quantized() || right.tiled()) && right.scaling == Scaling::measured;
-  if (along_sum || left.calibration.zero_point || right.calibration.zero_point) return Product::values;
+  const bool forward_codes = arm != Arm::forward && residual == Residual::codes && right.quantized();
+  if (left.calibration.zero_point || right.calibration.zero_point) return Product::values;
+  // Their scales lie along the sum of a backward arm, and only a gradient that is quantized can take them.
+  if (forward_codes && !left.quantized() && right.scaling == Scaling::measured) return Product::values;
   const auto integer = [](const OperandRecipe& o) { return o.codec != nullptr && o.codec->storage() == DType::i8; };
   const bool integers = integer(left) && integer(right);
   if (!left.tiled() && !right.tiled()) return integers ? Product::integers : Product::codes;
-  const bool fits = !left.contracted.given() || !right.contracted.given() || left.contracted == right.contracted;
+  const Tile& tile = forward_codes ? right.other : right.contracted;  // of the axis that this arm sums over
+  const bool fits = !left.contracted.given() || !tile.given() || left.contracted == tile;
   const bool ragged = grouped && arm == Arm::wgrad;
   return integers && fits && !ragged ? Product::integer_blocks : Product::values;
 }

@@ -17,6 +17,7 @@ struct OperandLaw {
   float factor = 1;
   float fixed = 0;        ///< > 0: constant range [-fixed, fixed], one scale
   float limit = 3.4e38f;  ///< v/s is clamped to this before rounding
+  bool power_of_two = false;  ///< the scale is rounded up to one
 };
 
 struct MatmulProblem {
@@ -40,7 +41,8 @@ inline std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
 inline float scale_of(const OperandLaw& law, float magnitude) {
   if (law.fixed > 0) return law.fixed / law.bound;
   if (magnitude == 0) return 1.0f;
-  return std::max(magnitude * law.factor / law.bound, 0x1p-126f);
+  const float scale = std::max(magnitude * law.factor / law.bound, 0x1p-126f);
+  return law.power_of_two ? std::exp2(std::ceil(std::log2(scale))) : scale;
 }
 
 inline double code_of(const OperandLaw& law, float v, float scale) {

@@ -1,0 +1,125 @@
+// Delayed scaling: the range of a step comes from the steps before; micro-batches, evaluation and recompute do not move it.
+#include "base/error.hpp"
+#include "quant/range_state.hpp"
+#include "support/quant_problem.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <cstring>
+
+namespace {
+
+using namespace kvant;
+using kvant::test::DeviceBuffer;
+using kvant::test::QuantProblem;
+using kvant::test::types;
+using kvant::test::uniform_values;
+
+class States {
+ public:
+  explicit States(quant::DelayedScaling setting) : state_(setting) {}
+  float range(float magnitude, int64_t step, Phase phase = Phase::train) {
+    int32_t bits = 0;
+    std::memcpy(&bits, &magnitude, sizeof bits);
+    const DeviceBuffer seen(DType::i32, {1}), out(DType::f32, {1});
+    auto host = Kokkos::View<int32_t*, Kokkos::HostSpace>(static_cast<int32_t*>(seen.view().data), 1);
+    if constexpr (exec_is_host) host(0) = bits;
+    StepContext ctx{exec_, arena_, memory_, step, 0, 0, phase};
+    state_.use(ctx, seen, out);
+    exec_.space.fence();
+    return out.floats()[0];
+  }
+
+ private:
+  Exec exec_;
+  Arena arena_{"test step"}, memory_{"test state"};
+  quant::RangeState state_;
+};
+
+}  // namespace
+
+TEST_CASE("the range is margin times the largest of the last steps' maxima", "[quant][delayed]") {
+  if constexpr (!exec_is_host) return;
+  States s({.history = 3, .margin = 2.0, .initial = 5.0});
+  CHECK(s.range(1.0f, 0) == 5.0f);
+  CHECK(s.range(4.0f, 0) == 5.0f);                 // a second micro-batch: one maximum for the step
+  CHECK(s.range(100.0f, 0, Phase::replay) == 5.0f);  // recompute records nothing
+  CHECK(s.range(0.5f, 1) == 8.0f);                 // 2 · max(4)
+  CHECK(s.range(1.0f, 2) == 8.0f);
+  CHECK(s.range(1.0f, 3) == 8.0f);                 // ring 4, 0.5, 1
+  CHECK(s.range(50.0f, 3, Phase::eval) == 2.0f);   // the evaluation sees the step before it as finished; 4 has left: 0.5, 1, 1
+  CHECK(s.range(50.0f, 3, Phase::eval) == 2.0f);
+  CHECK(s.range(0.0f, 4) == 2.0f);
+  CHECK(s.range(0.0f, 5) == 2.0f);
+  CHECK(s.range(0.0f, 6) == 2.0f);
+  CHECK(s.range(0.0f, 7) == 2.0f);                 // three steps of zeros: the range stays
+  CHECK(std::isnan(s.range(HUGE_VALF, 8)));        // poisons, so that nothing hides it
+  CHECK(s.range(1.0f, 9) == 2.0f);
+  CHECK(s.range(1.0f, 10) == 2.0f);
+}
+
+TEST_CASE("step 0 of delayed scaling is a constant range, bit for bit", "[quant][delayed]") {
+  const int64_t rows = 20, k = 32, n = 24;
+  auto delayed = types("float8_e4m3fn", "float8_e4m3fn", "float8_e5m2"), fixed = delayed;
+  delayed.disable_channelwise_axes = true;
+  delayed.delayed_forward = delayed.delayed_backward = quant::DelayedScaling{.history = 4, .margin = 1.0, .initial = 0.5};
+  fixed.act_calibration = fixed.weight_calibration = fixed.bwd_calibration = "fixed,0.5";
+  fixed.mask_gradients = false;
+  for (const std::vector<int>& offsets : {std::vector<int>{}, std::vector<int>{0, 7, 7, 20}}) {
+    QuantProblem a(rows, k, n, delayed, offsets), b(rows, k, n, fixed, offsets);
+    const int64_t groups = a.group_count();
+    for (QuantProblem* p : {&a, &b}) {
+      p->set(uniform_values(rows * k, 1), uniform_values(groups * k * n, 2), uniform_values(rows * n, 3));
+      p->forward();
+      p->backward();
+    }
+    CHECK(a.y.floats() == b.y.floats());
+    CHECK(a.dx.floats() == b.dx.floats());
+    CHECK(a.dw() == b.dw());
+  }
+}
+
+TEST_CASE("with weights frozen every micro-batch gives the bits of the first, and recompute those of the forward pass", "[quant][delayed]") {  // reports D08, D09
+  const int64_t rows = 16, k = 32, n = 24;
+  for (const bool delays : {false, true}) {
+    auto rule = types("int8", "int8", "int8");
+    if (delays) rule.delayed_forward = rule.delayed_backward = quant::DelayedScaling{.history = 4, .margin = 1.0, .initial = 1.0};
+    QuantProblem p(rows, k, n, rule);
+    const auto x = uniform_values(rows * k, 1, 3.0f), w = uniform_values(k * n, 2), g = uniform_values(rows * n, 3, 1e-3f);
+    p.set(x, w, g);
+    std::vector<float> y, dw;
+    for (int64_t micro_batch = 0; micro_batch < 4; ++micro_batch) {
+      p.operand = Operand(p.x().view());
+      StepContext ctx{p.exec, p.arena, p.state, 2, micro_batch, 0, Phase::train};
+      p.clear_gradient();
+      p.site.op_ref().prepare(ctx, p.operand, p.groups);
+      p.site.op_ref().forward(ctx, p.operand, p.groups, p.y, Write::overwrite);
+      p.exec.space.fence();
+      const auto first_pass = p.y.floats();
+      Operand again(p.x().view());  // activation recompute
+      StepContext replay{p.exec, p.arena, p.state, 2, micro_batch, 0, Phase::replay};
+      p.site.op_ref().prepare(replay, again, p.groups);
+      p.site.op_ref().forward(replay, again, p.groups, p.y, Write::overwrite);
+      p.exec.space.fence();
+      CHECK(p.y.floats() == first_pass);
+      p.site.op_ref().backward(ctx, again, p.groups, p.g(), p.dx, Write::overwrite);
+      p.exec.space.fence();
+      if (micro_batch == 0) y = first_pass, dw = p.dw();
+      CHECK(first_pass == y);
+      CHECK(p.dw() == dw);
+    }
+    // The next step, with a new value of the weight, uses what was seen: x up to 3 is no longer clipped at 1.
+    p.set_weight(uniform_values(k * n, 4));
+    p.operand = Operand(p.x().view());
+    StepContext ctx{p.exec, p.arena, p.state, 3, 0, 0, Phase::train};
+    p.site.op_ref().prepare(ctx, p.operand, p.groups);
+    p.exec.space.fence();
+    if constexpr (exec_is_host) {
+      const float scale = p.operand.find(1)->scale.as<float>()[0];
+      float largest = 0;
+      for (int64_t i = 0; i < (delays ? rows * k : k); ++i) largest = std::fmax(largest, std::fabs(x[static_cast<std::size_t>(i)]));
+      CHECK(scale == largest / 127.0f);
+    }
+  }
+}
