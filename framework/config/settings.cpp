@@ -278,6 +278,10 @@ MetricsSettings read_metrics(Document& document) {
   s.log_period =
       section.take_int({"log_period", "steps between two lines on the console; the files get every step", "steps"},
                        s.log_period, between<int64_t>(1, most_steps));
+  s.quantization_stats = section.take({"quantization_stats",
+                                       "every log_period steps, of every quantized operand of every site: largest value, scale, share that "
+                                       "saturated, share that became 0; such a step is slower"},
+                                      s.quantization_stats);
   s.eval_interval = section.take_int({"eval_interval", "steps between two evaluations; -1 = one at the end", "steps"},
                                      s.eval_interval, between<int64_t>(-1, most_steps));
   s.eval_steps = section.take_int(

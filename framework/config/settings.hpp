@@ -145,6 +145,7 @@ struct OptimizerSettings {
 struct MetricsSettings {
   int64_t log_period = 10;     ///< steps between two lines on the console; the files get every step
   int64_t eval_interval = -1;  ///< steps between two evaluations; -1 = at the end only
+  bool quantization_stats = false;  ///< what quantization does to every operand, every log_period steps
   int64_t eval_steps = 16;     ///< batches of an evaluation; -1 = the whole held-out part, 0 = never evaluate
 };
 

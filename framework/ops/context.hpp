@@ -10,12 +10,22 @@
 namespace kvant {
 
 struct Exec;
+struct MatmulSite;
+struct OperandFacts;
 struct TensorView;
 class Arena;
 
 /// Sees what a layer has just computed: (name, tensor). For `kvant verify` and for naming the first tensor that is not finite;
 /// absent in an ordinary step.
 using Tap = std::function<void(const std::string&, const TensorView&)>;
+
+/// Sees what became of each operand that an op has quantized: "weight", "act", "grad_input" or "grad_weight" of a site. For metrics by
+/// site; absent in an ordinary step, which pays nothing for it.
+class OperandWatch {
+ public:
+  virtual ~OperandWatch() = default;
+  virtual void see(const MatmulSite& site, const char* operand, const OperandFacts& facts) = 0;
+};
 
 /// train: forward that will be differentiated. eval: forward alone. replay: the forward run again inside backward
 /// (activation recompute): it must give the bits of the first pass and records nothing (no counts, no histories).
@@ -30,6 +40,7 @@ struct StepContext {
   uint64_t seed = 0;
   Phase phase = Phase::train;
   const Tap* tap = nullptr;
+  OperandWatch* watch = nullptr;
 
   void show(const std::string& name, const TensorView& tensor) const {
     if (tap != nullptr) (*tap)(name, tensor);

@@ -59,6 +59,7 @@ class QuantizedMatmul final : public MatmulOp {
     QuantizeJob job;
     job.x = matrix;
     quantize_matrix(ctx, act, job, 1, pointer(act_state_), q);
+    watch_operand(ctx, site_, "act", act, job, q);
   }
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
@@ -177,7 +178,9 @@ class QuantizedMatmul final : public MatmulOp {
     const TensorView source = transform(ctx, recipe_->dgrad, site_, Arm::dgrad, dy, 1);
     if (!recipe.quantized()) return plain(source, 1);
     const QuantizedMatrix q = allocate_quantized(ctx.arena, recipe, source.shape, 1);
-    quantize_matrix(ctx, recipe, source_for_input(ctx, groups, source), 1, pointer(input_state_), q);
+    const QuantizeJob job = source_for_input(ctx, groups, source);
+    quantize_matrix(ctx, recipe, job, 1, pointer(input_state_), q);
+    watch_operand(ctx, site_, "grad_input", recipe, job, q);
     return coded(recipe, q, 1);
   }
 
@@ -203,8 +206,11 @@ class QuantizedMatmul final : public MatmulOp {
     by_row = allocate_quantized(ctx.arena, recipe_->grad_input, dy.shape, 1);
     by_column = ragged(ctx, recipe_->grad_weight, dy.shape);
     ArenaScope workspace(ctx.arena);
-    recipe_->grad_input.codec->quantize_pair(ctx.exec, matrix_job(ctx.arena, recipe_->grad_input, source_for_input(ctx, groups, dy), 1, by_row),
-                                             matrix_job(ctx.arena, recipe_->grad_weight, source_for_weight(ctx, x, groups, dy), 0, by_column));
+    const QuantizeJob input = source_for_input(ctx, groups, dy), weight = source_for_weight(ctx, x, groups, dy);
+    recipe_->grad_input.codec->quantize_pair(ctx.exec, matrix_job(ctx.arena, recipe_->grad_input, input, 1, by_row),
+                                             matrix_job(ctx.arena, recipe_->grad_weight, weight, 0, by_column));
+    watch_operand(ctx, site_, "grad_input", recipe_->grad_input, input, by_row);
+    watch_operand(ctx, site_, "grad_weight", recipe_->grad_weight, weight, by_column);
   }
 
   // ---- dx ----
@@ -322,6 +328,7 @@ class QuantizedMatmul final : public MatmulOp {
     if (!recipe.quantized()) return plain(g.x, 0);
     const QuantizedMatrix q = ragged(ctx, recipe, g.x.shape);
     quantize_matrix(ctx, recipe, g, 0, pointer(weight_state_), q);
+    watch_operand(ctx, site_, "grad_weight", recipe, g, q);
     return coded(recipe, q, 0);
   }
 

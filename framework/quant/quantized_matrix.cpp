@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "kernels/block_scales.hpp"
+#include "kernels/operand_facts.hpp"
 #include "quant/operand_quantizer.hpp"
 #include "tensor/arena.hpp"
 
@@ -123,6 +124,25 @@ void quantize_matrix(StepContext& ctx, const OperandRecipe& recipe, QuantizeJob 
 
 void dequantize_matrix(const Exec& exec, const OperandRecipe& recipe, const QuantizedMatrix& q, const TensorView& values) {
   recipe.codec->dequantize_tiles(exec, {q.codes, q.tile, q.scale, q.zero_point, values, false});
+}
+
+void watch_operand(StepContext& ctx, const MatmulSite& site, const char* operand, const OperandRecipe& recipe, const QuantizeJob& source,
+                   const QuantizedMatrix& q) {
+  if (ctx.watch == nullptr || ctx.phase == Phase::replay || source.x.numel() == 0) return;
+  ArenaScope workspace(ctx.arena);
+  const Shape shape{source.x.rows(), source.x.cols()};
+  OperandFactsJob job;
+  job.values = ctx.arena.allocate(DType::f32, shape);
+  job.decoded = ctx.arena.allocate(DType::f32, shape);
+  store_multiplied(ctx.exec, source, job.values);
+  recipe.codec->decode(ctx.exec, q.codes, job.decoded);
+  job.scale = q.scale;
+  job.zero_point = q.zero_point;
+  job.tile = q.tile;
+  if (q.scale.shape.rank == 2) job.offsets = source.offsets;
+  job.largest_code = recipe.codec->bound(false);
+  job.workspace = ctx.arena.allocate(DType::i32, {5});
+  ctx.watch->see(site, operand, operand_facts(ctx.exec, job));
 }
 
 }  // namespace kvant::quant

@@ -10,6 +10,7 @@
 
 namespace kvant {
 class Arena;
+struct MatmulSite;
 }
 
 namespace kvant::quant {
@@ -45,5 +46,9 @@ QuantizeJob matrix_job(Arena& arena, const OperandRecipe& recipe, QuantizeJob so
 
 /// True where matrix_job says all of it.
 bool is_matrix_job(const OperandRecipe& recipe, const RangeState* state);
+
+/// Tells ctx.watch, if there is one, what quantization did to `source`. offsets: of scales by expert.
+void watch_operand(StepContext& ctx, const MatmulSite& site, const char* operand, const OperandRecipe& recipe, const QuantizeJob& source,
+                   const QuantizedMatrix& q);
 
 }  // namespace kvant::quant

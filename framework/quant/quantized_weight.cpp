@@ -47,6 +47,7 @@ void QuantizedWeight::quantize(StepContext& ctx, const QuantizedMatrix& to) {
   job.x = master().reshaped(matrix());
   if (recipe_->weight.granularity == Granularity::per_expert_column) job.uniform_group = site_.k;
   quantize_matrix(ctx, recipe_->weight, job, 0, state_ ? &*state_ : nullptr, to);
+  watch_operand(ctx, site_, "weight", recipe_->weight, job, to);
 }
 
 TensorView QuantizedWeight::transformed(StepContext& ctx) const {

@@ -52,6 +52,8 @@ class Engine {
   /// Forward alone, no gradient, no counts. Stops like step() where the loss is not finite.
   Losses evaluate(const data::Batch& batch);
   void clear_gradients();
+  /// Told of every operand that the forward and backward passes of step() quantize; null: nobody.
+  void set_watch(OperandWatch* watch) { watch_ = watch; }
   /// What follows an update: the selection bias moves by the counts, which are cleared.
   void end_step(int64_t step);
 
@@ -84,6 +86,7 @@ class Engine {
   std::unique_ptr<Model> model_;
   const Exec& exec_;
   comm::Communicator& world_;
+  OperandWatch* watch_ = nullptr;
   Arena step_arena_, state_arena_, report_arena_;
   std::unique_ptr<optim::Adamw> optimizer_;
   std::vector<Lookahead> ahead_;

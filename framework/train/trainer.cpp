@@ -4,6 +4,7 @@
 #include "base/log.hpp"
 #include "optim/schedule.hpp"
 #include "train/flops.hpp"
+#include "train/operand_metrics.hpp"
 #include "train/speed_of_light.hpp"
 
 #include <algorithm>
@@ -100,18 +101,28 @@ RunResult train(const config::Settings& settings, const data::Dataset& dataset, 
   const double tokens = sequences * static_cast<double>(settings.model.max_target_length);
   const double at_peak = seconds_at_peak(engine.model().sites(), tokens, runtime.threads());
   BatchSource source(settings, dataset);
+  OperandMetrics operands;
+  bool operand_columns = settings.metrics.quantization_stats;
   std::vector<double> speeds;
   int64_t trained = 0;
 
   for (int64_t step = 0; step < steps && StopSignal::received() == 0; ++step) {
     const Clock::time_point begin = Clock::now();
     const double learning_rate = optim::learning_rate(settings.optimizer, steps, step);
+    // Where a line of the console is due the operands are looked at, too; that step is slower.
+    const bool watches = operand_columns && (step % settings.metrics.log_period == 0 || step + 1 == steps);
+    engine.set_watch(watches ? &operands : nullptr);
     const StepReport report = engine.step(source.next(), step, learning_rate);
     ++result.steps;
     if (report.skipped) log::warning("Step {} has no valid target: nothing was changed.", step);
     const double seconds = seconds_since(begin);
     Row row = row_of(report, engine, learning_rate);
     add_speed(row, settings, sequences, seconds, at_peak);
+    if (watches) operands.take(row);
+    if (operand_columns && step == 0 && report.skipped) {  // the first row names the columns of metrics.csv
+      operand_columns = false;
+      log::warning("The first step has no valid target, so nothing was quantized in it: quantization_stats is off in this run.");
+    }
     metrics.step(step, row);
     if (!report.skipped && trained++ > 0) speeds.push_back(tokens / seconds);
 

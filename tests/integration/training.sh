@@ -77,6 +77,15 @@ shows "has no valid target: nothing was changed"
 grep -q '"learning/loss":null' sparse/metrics.jsonl || fail "a step without a target has a loss"
 [[ $(grep -c '"eval/avg_loss"' sparse/metrics.jsonl) == 4 ]] || fail "evaluations were left out: $(grep -c eval/avg_loss sparse/metrics.jsonl) of 4"
 
+# What quantization does to every operand, on request: 3 of 5 steps have the columns, and the rest of the row is what it is without.
+expect 0 train "${small[@]}" --set run.steps=5 --set metrics.log_period=2 --set metrics.quantization_stats=true --set quant.quantization=int8_full --run-dir watched
+expect 0 train "${small[@]}" --set run.steps=5 --set metrics.log_period=2 --set quant.quantization=int8_full --run-dir unwatched
+[[ $(grep -c '"quant/decoder/dense_layers_0/mlp/wo/dot_general0/grad_weight/zeroed":' watched/metrics.jsonl) == 3 ]] || fail "quantization_stats: not 3 rows"
+[[ $(losses watched) == "$(losses unwatched)" ]] || fail "looking at operands changed the losses"
+expect 0 train "${small[@]}" --set run.steps=8 --set data.dataset_path=bytes --set data.document_separator=file --set data.packing_type=concat_then_split \
+  --set data.max_segments_per_seq=1 --set data.global_batch_size=1 --set data.eval_fraction=0.4 --set metrics.eval_steps=0 --set metrics.quantization_stats=true \
+  --set quant.quantization=int8_full --run-dir sparse_watched
+
 # A run folder whose run.log or sites.txt is somebody's is left alone.
 mkdir -p somebody && echo precious >somebody/run.log
 expect 2 train "${small[@]}" --set run.steps=1 --run-dir somebody
