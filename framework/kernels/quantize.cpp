@@ -291,8 +291,25 @@ void multiply(const Exec& exec, const QuantizeJob& job, float* product) {
       });
 }
 
+template <class T>
+void measure_rows(const Exec& exec, const QuantizeJob& job, int32_t* magnitudes) {
+  const Source<T> in = make_source<T>(job);
+  Kokkos::parallel_for(
+      "kvant::row_magnitudes", Range(exec.space, 0, in.rows), KOKKOS_LAMBDA(const long r) {
+        const long group = in.grouped_multiplier ? in.groups.of(r) : 0;
+        const bool orphan = in.grouped_multiplier && group >= in.groups.count;
+        magnitudes[r] = orphan ? 0 : row_magnitude(in.row(r), in.cols, in.row_factor(r), in.column_factors(group));
+      });
+}
+
 }  // namespace
 }  // namespace quantize_detail
+
+void row_magnitudes(const Exec& exec, const QuantizeJob& job, const TensorView& magnitudes) {
+  require(magnitudes.dtype == DType::i32 && magnitudes.numel() == job.x.rows(), "{} magnitudes do not fit {} rows.", magnitudes.numel(), job.x.rows());
+  job.x.dtype == DType::f32 ? quantize_detail::measure_rows<float>(exec, job, magnitudes.as<int32_t>())
+                            : quantize_detail::measure_rows<bf16_t>(exec, job, magnitudes.as<int32_t>());
+}
 
 void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorView& magnitude) {
   QuantizeJob whole = job;

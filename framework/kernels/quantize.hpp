@@ -89,6 +89,9 @@ struct QuantizeJob {
 /// multiplier has numbers for groups. Reads x, multiplier and groups of the job.
 void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorView& magnitude);
 
+/// The same for each row: i32 [R].
+void row_magnitudes(const Exec& exec, const QuantizeJob& job, const TensorView& magnitudes);
+
 /// product (f32 [R,C], dense) = x · multiplier of the job; rows of no group are zero where the multiplier has numbers for
 /// groups.
 void store_multiplied(const Exec& exec, const QuantizeJob& job, const TensorView& product);

@@ -52,4 +52,30 @@ void range_in_force(const Exec& exec, const RangeHistory& h, const TensorView& m
       });
 }
 
+void running_range(const Exec& exec, const RunningMean& mean, const TensorView& magnitudes, bool records, float factor, const TensorView& range) {
+  float* sums = mean.sums.as<float>();
+  const auto* seen = static_cast<const int32_t*>(magnitudes.data);
+  float* result = range.as<float>();
+  const long rows = magnitudes.numel();
+  Kokkos::parallel_for(
+      "kvant::running_range", Range(exec.space, 0, 1), KOKKOS_LAMBDA(const long) {
+        double sum = 0;
+        bool finite = true;
+        for (long r = 0; r < rows; ++r) {
+          finite = finite && seen[r] < static_cast<int32_t>(infinity_bits);
+          if (finite) sum += static_cast<double>(float_of(static_cast<uint32_t>(seen[r])));
+        }
+        if (!finite) {
+          result[0] = float_of(0x7fc00000u);
+          return;
+        }
+        const float now = rows > 0 ? static_cast<float>(sum / static_cast<double>(rows)) : 0.0f;
+        if (records && rows > 0) {
+          sums[0] += now;
+          sums[1] += 1.0f;
+        }
+        result[0] = factor * (sums[1] > 0.0f ? sums[0] / sums[1] : now);
+      });
+}
+
 }  // namespace kvant

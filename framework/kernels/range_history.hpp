@@ -30,4 +30,14 @@ void advance_history(const Exec& exec, const RangeHistory& history, int64_t slot
 /// quantized with it.
 void range_in_force(const Exec& exec, const RangeHistory& history, const TensorView& magnitude, const TensorView& to);
 
+/// The mean of all that was measured (act_static_scale): sum and count of means, in execution memory.
+struct RunningMean {
+  TensorView sums;  ///< f32 [2]: sum of the means, their number
+};
+
+/// range (f32 [1]) from the largest magnitudes of rows (i32 [R], bits): their mean joins the running one where `records`, and the range
+/// is factor · the running mean, or · the mean of these rows where nothing was recorded yet. NaN, and nothing is recorded, where one of the
+/// magnitudes is no finite number. Added in the order of the rows. (qwix-semantics 3, static range)
+void running_range(const Exec& exec, const RunningMean& mean, const TensorView& magnitudes, bool records, float factor, const TensorView& range);
+
 }  // namespace kvant

@@ -7,6 +7,7 @@
 #include "plugin/guard.hpp"
 #include "plugin/loader.hpp"
 #include "quant/quantized_matmul.hpp"
+#include "quant/range_state.hpp"
 #include "quant/resolve.hpp"
 #include "quant/scheme.hpp"
 #include "quant/user_rules.hpp"
@@ -229,7 +230,7 @@ void Plan::bind(SiteTable& sites) const {
     const std::shared_ptr<const Recipe>& recipe = decisions_[i].recipe;
     if (!recipe) continue;
     // A history of ranges is of one site alone; all else is a function of the tensor.
-    const std::string owner = recipe->act.scaling == Scaling::delayed ? " " + site.numbered_path() + " " + site.op : "";
+    const std::string owner = has_state(recipe->act) ? " " + site.numbered_path() + " " + site.op : "";
     const auto key = keys.emplace(recipe->act.identity() + owner, static_cast<uint32_t>(keys.size() + 1)).first->second;
     site.bound = make_quantized_matmul(site, recipe, key);
   }

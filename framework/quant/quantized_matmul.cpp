@@ -21,8 +21,7 @@ namespace {
 TensorView as_matrix(const TensorView& x) { return x.shape.rank == 2 ? x : x.reshaped({x.rows(), x.cols()}); }
 
 std::optional<RangeState> state_of(const OperandRecipe& recipe) {
-  if (!recipe.quantized() || recipe.scaling != Scaling::delayed) return std::nullopt;
-  return RangeState(recipe.delayed);
+  return has_state(recipe) ? std::optional<RangeState>(RangeState(recipe)) : std::nullopt;
 }
 RangeState* pointer(std::optional<RangeState>& state) { return state ? &*state : nullptr; }
 
@@ -167,7 +166,7 @@ class QuantizedMatmul final : public MatmulOp {
     const TensorView& scale = x.find(act_key_)->scale;
     job.multiplier = scale;
     job.multiplier_along = recipe_->act.granularity == Granularity::per_row && scale.numel() == dy.rows() && recipe_->act.calibration.measured &&
-                                   recipe_->act.scaling != Scaling::delayed
+                                   !has_state(recipe_->act)
                                ? Along::row
                                : Along::tensor;
     return job;

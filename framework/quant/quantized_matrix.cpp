@@ -18,7 +18,7 @@ int64_t length_of(const Tile& tile, int64_t axis) {
 }
 
 bool keeps_range(const OperandRecipe& recipe) {
-  return recipe.scaling == Scaling::delayed || (recipe.calibration.measured && recipe.calibration.clips());
+  return has_state(recipe) || (recipe.calibration.measured && recipe.calibration.clips());
 }
 
 Along along_of(const OperandRecipe& recipe, int contracted) {
@@ -51,7 +51,7 @@ TileShape tile_of(const OperandRecipe& recipe, const Shape& matrix, int contract
 QuantizedMatrix allocate_quantized(Arena& arena, const OperandRecipe& recipe, const Shape& matrix, int contracted, int64_t group_rows, bool keeps_codes) {
   QuantizedMatrix q;
   q.tile = tile_of(recipe, matrix, contracted, group_rows);
-  const bool one = !recipe.calibration.measured || recipe.scaling == Scaling::delayed;
+  const bool one = !recipe.calibration.measured || has_state(recipe);
   if (one) q.tile = {std::max<int64_t>(1, matrix[0]), std::max<int64_t>(1, matrix[1]), 1, 1};
   const bool ragged = recipe.granularity == Granularity::per_expert_column && contracted == 0 && group_rows == 0;
   require(!ragged || one || recipe.contracted.given(), "Scales by expert need the rows of each.");
@@ -89,15 +89,12 @@ void quantize_matrix(StepContext& ctx, const OperandRecipe& recipe, QuantizeJob 
   if (source.x.numel() == 0) return store_no_scales(ctx, recipe, source, to);
   TileJob job;
   job.law = recipe.law;
-  if (state != nullptr || recipe.two_level) {
+  if (state != nullptr) state->use(ctx, source, to.high);
+  if (recipe.two_level) {
     const TensorView magnitude = ctx.arena.allocate(DType::i32, {1});
     largest_magnitude(ctx.exec, source, magnitude);
-    if (state != nullptr) {
-      state->use(ctx, magnitude, to.high);
-    } else {
-      job.outer = ctx.arena.allocate(DType::f32, {1});
-      outer_scale(ctx.exec, magnitude, recipe.law.bound, job.outer);
-    }
+    job.outer = ctx.arena.allocate(DType::f32, {1});
+    outer_scale(ctx.exec, magnitude, recipe.law.bound, job.outer);
   }
   const bool grouped_multiplier = source.multiplier.data != nullptr && (source.offsets.data != nullptr || source.uniform_group > 0);
   if (grouped_multiplier) {  // tiles know no groups

@@ -9,7 +9,7 @@
 namespace kvant::quant {
 
 QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe) : site_(site), recipe_(std::move(recipe)) {
-  if (recipe_->weight.quantized() && recipe_->weight.scaling == Scaling::delayed) state_.emplace(recipe_->weight.delayed);
+  if (has_state(recipe_->weight)) state_.emplace(recipe_->weight);
 }
 
 Shape QuantizedWeight::shape() const { return site_.groups > 0 ? Shape{site_.groups, site_.k, site_.n} : Shape{site_.k, site_.n}; }

@@ -1,9 +1,28 @@
 #include "quant/range_state.hpp"
 
 #include "base/kokkos.hpp"
+#include "kernels/elementwise.hpp"
 #include "tensor/arena.hpp"
 
 namespace kvant::quant {
+
+RangeState::RangeState(const OperandRecipe& recipe) : scaling_(recipe.scaling), setting_(recipe.delayed), factor_(recipe.calibration.factor) {}
+
+void RangeState::use(StepContext& ctx, const QuantizeJob& source, const TensorView& range) {
+  ArenaScope workspace(ctx.arena);
+  if (scaling_ == Scaling::delayed) {
+    const TensorView magnitude = ctx.arena.allocate(DType::i32, {1});
+    largest_magnitude(ctx.exec, source, magnitude);
+    return use_history(ctx, magnitude, range);
+  }
+  if (mean_.sums.data == nullptr) {
+    mean_.sums = ctx.state.allocate(DType::f32, {2});
+    fill(ctx.exec, mean_.sums, 0.0f);
+  }
+  const TensorView magnitudes = ctx.arena.allocate(DType::i32, {source.x.rows()});
+  row_magnitudes(ctx.exec, source, magnitudes);
+  running_range(ctx.exec, mean_, magnitudes, ctx.phase == Phase::train, factor_, range);
+}
 
 void RangeState::end_step(const Exec& exec) {
   advance_history(exec, history_, finished_ % setting_.history, static_cast<float>(setting_.margin));
@@ -11,7 +30,7 @@ void RangeState::end_step(const Exec& exec) {
   pending_ = false;
 }
 
-void RangeState::use(StepContext& ctx, const TensorView& magnitude, const TensorView& range) {
+void RangeState::use_history(StepContext& ctx, const TensorView& magnitude, const TensorView& range) {
   if (history_.range.data == nullptr) {
     history_.ring = ctx.state.allocate(DType::f32, {setting_.history});
     history_.observed = ctx.state.allocate(DType::i32, {1});

@@ -130,7 +130,8 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
     if (asked) what.emplace_back(words);
   };
   const auto any = [&](auto&& test) { return std::ranges::any_of(operands_of(r), [&](const OperandRecipe* o) { return test(*o); }); };
-  when(any([](const OperandRecipe& o) { return o.scaling == Scaling::running_mean; }), "act_static_scale");
+  when(r.act.scaling == Scaling::running_mean && (r.act.calibration.zero_point || r.act.calibration.search != nullptr || !r.act.calibration.measured),
+       "act_static_scale with a calibration other than absmax");
   when(any([](const OperandRecipe& o) { return !o.noise_axes.empty(); }), "noise that elements share (qwix_compat with stochastic rounding)");
   when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
        "a calibration that searches, of the gradients of experts");

@@ -216,6 +216,12 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   resolver.round(wgrad_fields, r.grad_weight);
   if (rule.act_static_scale && r.act.quantized()) {
     r.act.scaling = Scaling::running_mean;
+    r.act.granularity = Granularity::per_tensor;
+    if (rule.act_batch_axes != std::vector<int64_t>{0, 1})
+      refuse("{}: act_batch_axes = [{}] would keep a range for each position, and the rows of an activation are tokens here, without "
+             "positions; [0, 1] is one range for all of them.",
+             rule.place("act_batch_axes"), fmt::join(rule.act_batch_axes, ", "));
+    if (r.act.tiled()) refuse("{}: act_static_scale has one range for the whole activation; tiles cannot be had with it.", rule.place("tile_size"));
     r.act.batch_axes = rule.act_batch_axes;
   }
   r.weight_residual = residual_of(rule, r.weight, r.grad_input, rule.weight_residual_qtype, compat.empty());

@@ -6,7 +6,6 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <cmath>
-#include <cstring>
 
 namespace {
 
@@ -18,20 +17,28 @@ using kvant::test::uniform_values;
 
 class States {
  public:
-  explicit States(quant::DelayedScaling setting) : state_(setting) {}
-  float range(float magnitude, int64_t step, Phase phase = Phase::train) {
-    int32_t bits = 0;
-    std::memcpy(&bits, &magnitude, sizeof bits);
-    const DeviceBuffer seen(DType::i32, {1}), out(DType::f32, {1});
-    auto host = Kokkos::View<int32_t*, Kokkos::HostSpace>(static_cast<int32_t*>(seen.view().data), 1);
-    if constexpr (exec_is_host) host(0) = bits;
+  explicit States(quant::DelayedScaling setting) : state_(recipe(quant::Scaling::delayed, setting)) {}
+  explicit States(float factor) : state_(recipe(quant::Scaling::running_mean, {}, factor)) {}
+  float range(std::vector<float> rows, int64_t step, Phase phase = Phase::train) {
+    const DeviceBuffer x(DType::f32, {static_cast<int64_t>(rows.size()), 1}, rows), out(DType::f32, {1});
+    QuantizeJob job;
+    job.x = x;
     StepContext ctx{exec_, arena_, memory_, step, 0, 0, phase};
-    state_.use(ctx, seen, out);
+    state_.use(ctx, job, out);
     exec_.space.fence();
     return out.floats()[0];
   }
+  float range(float magnitude, int64_t step, Phase phase = Phase::train) { return range(std::vector<float>{-magnitude}, step, phase); }
 
  private:
+  static quant::OperandRecipe recipe(quant::Scaling scaling, quant::DelayedScaling setting, float factor = 1) {
+    quant::OperandRecipe r;
+    r.qtype = "int8";
+    r.scaling = scaling;
+    r.delayed = setting;
+    r.calibration.factor = factor;
+    return r;
+  }
   Exec exec_;
   Arena arena_{"test step"}, memory_{"test state"};
   quant::RangeState state_;
@@ -40,8 +47,7 @@ class States {
 }  // namespace
 
 TEST_CASE("the range is margin times the largest of the last steps' maxima", "[quant][delayed]") {
-  if constexpr (!exec_is_host) return;
-  States s({.history = 3, .margin = 2.0, .initial = 5.0});
+  States s(quant::DelayedScaling{.history = 3, .margin = 2.0, .initial = 5.0});
   CHECK(s.range(1.0f, 0) == 5.0f);
   CHECK(s.range(4.0f, 0) == 5.0f);                 // a second micro-batch: one maximum for the step
   CHECK(s.range(100.0f, 0, Phase::replay) == 5.0f);  // recompute records nothing
@@ -57,6 +63,37 @@ TEST_CASE("the range is margin times the largest of the last steps' maxima", "[q
   CHECK(std::isnan(s.range(HUGE_VALF, 8)));        // poisons, so that nothing hides it
   CHECK(s.range(1.0f, 9) == 2.0f);
   CHECK(s.range(1.0f, 10) == 2.0f);
+}
+
+TEST_CASE("a static range is the mean of all that was measured", "[quant][delayed]") {
+  States s(0.5f);
+  CHECK(s.range({9, 1}, 0, Phase::eval) == 2.5f);         // nothing recorded yet: that of these rows, times the factor
+  CHECK(s.range({2, -4}, 0) == 1.5f);                     // the batch itself counts
+  CHECK(s.range({5, 5}, 0) == 2.0f);                      // means 3, 5
+  CHECK(s.range({100, 100}, 0, Phase::replay) == 2.0f);
+  CHECK(s.range({100, 100}, 0, Phase::eval) == 2.0f);
+  CHECK(std::isnan(s.range({HUGE_VALF, 1}, 1)));
+  CHECK(s.range({10, 10}, 2) == 3.0f);                    // 3, 5, 10
+}
+
+TEST_CASE("act_static_scale quantizes as that constant range does", "[quant][delayed]") {
+  const int64_t rows = 6, k = 32, n = 8;
+  auto rule = types("int8", "int8", "int8"), fixed = rule;
+  rule.act_static_scale = true;
+  rule.act_batch_axes = {0, 1};
+  std::vector<float> x = uniform_values(rows * k, 1);
+  for (int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * k)] = static_cast<float>(r) + 1;  // maxima 1 … 6
+  fixed.act_calibration = "fixed,3.5";
+  fixed.mask_gradients = false;  // the reference masks by the method's name
+  QuantProblem a(rows, k, n, rule), b(rows, k, n, fixed);
+  for (QuantProblem* p : {&a, &b}) {
+    p->set(x, uniform_values(k * n, 2), uniform_values(rows * n, 3));
+    p->forward();
+    p->backward();
+  }
+  CHECK(a.y.floats() == b.y.floats());
+  CHECK(a.dx.floats() == b.dx.floats());
+  CHECK(a.dw() == b.dw());
 }
 
 TEST_CASE("step 0 of delayed scaling is a constant range, bit for bit", "[quant][delayed]") {
