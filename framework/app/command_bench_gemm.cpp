@@ -186,11 +186,17 @@ void dense(Bench& bench, const Size& s) {
   const auto scaled = [&](const TensorView& x, const ScaledOperand& y) {
     return [&, x, y] { scaled_gemm(bench.exec(), {x, false, rows.view, nullptr}, y, c.view, Write::overwrite, arena); };
   };
+  const auto fixed_point = [&] {
+    ScaledOperand x{a8.view, false, rows.view, nullptr};
+    x.accumulation = Fp8Accumulation::fixed;
+    scaled_gemm(bench.exec(), x, {b8.view, false, columns.view, nullptr}, c.view, Write::overwrite, arena);
+  };
   std::vector<Variant> forward = {
       {"f32, " + describe(chosen_float_gemm()), by(chosen_float_gemm()), s.operations(), DType::f32, {}},
       {"f32, " + describe(FloatGemm::kokkos_kernels), by(FloatGemm::kokkos_kernels), s.operations(), DType::f32, {}},
       {"bf16 (stored; f32 arithmetic)", [&] { gemm(bench.exec(), false, false, ah.view, bh.view, c.view, Write::overwrite, arena); }, s.operations(), DType::f32, {}},
       {"e4m3 scaled (f32 arithmetic)", scaled(a8.view, {b8.view, false, columns.view, nullptr}), s.operations(), DType::f32, {}},
+      {"e4m3 scaled, 12-bit fixed point", fixed_point, s.operations(), DType::f32, {}},
       {"int8 scaled, weight packed", scaled(q.view, w.operand(columns.view)), s.operations(), DType::i8, {}},
       {"int8 scaled, weight not packed", scaled(q.view, {w.codes.view, false, columns.view, nullptr}), s.operations(), DType::i8, {}}};
   bench.compare(fmt::format("c[{0},{2}] = a[{0},{1}] b[{1},{2}], ratio to f32", s.m, s.k, s.n), forward);

@@ -42,7 +42,7 @@ void check_packed(const ScaledOperand& rhs, int64_t groups, int64_t contracted, 
           columns);
 }
 
-void run(const Exec& exec, const GemmProblem& p, const ScaledOperand& lhs, const ScaledOperand& rhs, const char* operation, Arena& workspace) {
+void run(const Exec& exec, GemmProblem p, const ScaledOperand& lhs, const ScaledOperand& rhs, const char* operation, Arena& workspace) {
   require_codes(p.a.type, operation, "lhs");
   require_codes(p.b.type, operation, "rhs");
   detail::require_float(p.c.type, operation, "c");
@@ -52,7 +52,12 @@ void run(const Exec& exec, const GemmProblem& p, const ScaledOperand& lhs, const
   if (p.integer() && p.grouping != Grouping::contraction)
     require(p.k <= max_int8_contraction, "{}: the contracted axis of int8 codes is {} long; more than {} could overflow the int32 sum.", operation, p.k,
             max_int8_contraction);
-  if (!exec_is_host) return detail::element_gemm(exec, p);
+  require(lhs.accumulation != Fp8Accumulation::fp16x128, "{}: sums in float16 are not offered by this version.", operation);
+  p.fixed_point = lhs.accumulation == Fp8Accumulation::fixed;
+  require(!p.fixed_point || (p.a.type == DType::e4m3fn && p.b.type == DType::e4m3fn),
+          "{}: fixed-point sums are of float8_e4m3fn by float8_e4m3fn; lhs is {}, rhs {}.", operation, name_of(p.a.type), name_of(p.b.type));
+  if (!exec_is_host || (p.fixed_point && chosen_isa() == Isa::portable)) return detail::element_gemm(exec, p);
+  if (p.fixed_point) return detail::int8_gemm_on_host(exec, p, nullptr, workspace);
   if (p.integer()) return detail::int8_gemm_on_host(exec, p, packed, workspace);
   detail::float_gemm_on_host(exec, p, workspace);
 }

@@ -5,7 +5,8 @@
 // in exactly this order of multiplications; a scale that is not given is not multiplied. int8 by int8 is integer
 // arithmetic with an int32 sum (exact, -128 included; the contracted axis is at most 131071 long, so that it cannot
 // overflow) by the micro-kernels of kernels/isa/. Every other pair of types is decoded to f32, a block at a time, and
-// multiplied by the f32 GEMM: the CPUs and the portable body have no fp8 arithmetic, so fp8 is emulated there.
+// multiplied by the f32 GEMM: the CPUs and the portable body have no fp8 arithmetic, so fp8 is emulated there; or, asked for by name, as
+// integers (Fp8Accumulation).
 #pragma once
 
 #include "kernels/isa/isa.hpp"
@@ -18,6 +19,13 @@
 namespace kvant {
 
 struct Exec;
+
+/// How products of fp8 codes are summed.
+enum class Fp8Accumulation : uint8_t {
+  f32,       ///< codes decoded to f32, f32 sums
+  fp16x128,  ///< float16 products and sums, promoted to f32 every 128 (AVX-512 FP16; not offered by this version)
+  fixed,     ///< e4m3fn by e4m3fn as 12-bit fixed point: int32 sums, promoted to f32 every 128
+};
 
 inline constexpr int64_t max_int8_contraction = 131071;  ///< 2^31 - 1 over (-128)^2
 
@@ -40,6 +48,8 @@ struct ScaledOperand {
   /// Right-hand operand only, and only for int8 by int8: what pack() made of `codes` (whose data may then be null; type
   /// and shape still count). Null: packed in the workspace during the call.
   const PackedOperand* packed = nullptr;
+  /// Left-hand operand only: how the product of e4m3fn by e4m3fn codes is summed. `fixed` with other types is refused.
+  Fp8Accumulation accumulation = Fp8Accumulation::f32;
 };
 
 /// c [m,n], f32 or bf16 (rounded to nearest even after the scales).

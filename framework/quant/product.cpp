@@ -103,12 +103,16 @@ void multiply_blocks(StepContext& ctx, const Side& left, const Side& right, cons
 
 }  // namespace
 
-void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode) {
+void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode,
+              Accumulation accumulation) {
   ArenaScope workspace(ctx.arena);
   if (product == Product::integer_blocks) return multiply_blocks(ctx, left, right, offsets, c, mode);
   const bool values = product == Product::values;
   const auto operand = [&](const Side& side, bool trans) { return values ? as_values(ctx, side, trans) : with_scale_behind(ctx, side, trans); };
-  const ScaledOperand a = operand(left, left.contracted == 0), b = operand(right, right.contracted == 1);
+  ScaledOperand a = operand(left, left.contracted == 0);
+  const ScaledOperand b = operand(right, right.contracted == 1);
+  // Integer products and those with a plain side are not what the setting is about.
+  if (product == Product::codes && left.recipe != nullptr && right.recipe != nullptr) a.accumulation = accumulation;
   run(ctx, a, b, offsets, c, mode);
 }
 

@@ -23,6 +23,7 @@ struct Side {
 
 /// c (+)= left · right, summed over the contracted axis of each. `offsets` empty: dense. Else a left side contracted along
 /// axis 1 has rows in groups and the right one is a weight of experts; along axis 0 both have, and c is [G,k,n].
-void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode);
+void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode,
+              Accumulation accumulation = Accumulation::f32);
 
 }  // namespace kvant::quant

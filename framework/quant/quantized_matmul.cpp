@@ -63,7 +63,7 @@ class QuantizedMatmul final : public MatmulOp {
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
     weight_.refresh(ctx, ctx.phase != Phase::eval);
-    multiply(ctx, product(Arm::forward), activation(x, 1), weight_.forward(), groups.offsets, y, mode);
+    multiply(ctx, product(Arm::forward), activation(x, 1), weight_.forward(), groups.offsets, y, mode, recipe_->accumulation);
   }
 
   void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx, Write dx_mode) override {
@@ -233,9 +233,9 @@ class QuantizedMatmul final : public MatmulOp {
 
   void input_gradient(StepContext& ctx, const Operand& x, const Groups& groups, const Side& g, const TensorView& dx, Write mode) {
     const Side w = weight_.backward(ctx);
-    if (!masks(recipe_->act)) return multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, dx, mode);
+    if (!masks(recipe_->act)) return multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, dx, mode, recipe_->accumulation);
     const TensorView whole = ctx.arena.allocate(DType::f32, {dx.rows(), dx.cols()});
-    multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, whole, Write::overwrite);
+    multiply(ctx, product(Arm::dgrad), g, w, groups.offsets, whole, Write::overwrite, recipe_->accumulation);
     store_masked(ctx, recipe_->act, as_matrix(x.tensor), payload_of(x), whole, as_matrix(dx), mode == Write::accumulate);
   }
 
@@ -332,9 +332,9 @@ class QuantizedMatmul final : public MatmulOp {
   }
 
   void store_weight_gradient(StepContext& ctx, const Side& act, const Side& g, const TensorView& offsets) {
-    if (!masks(recipe_->weight)) return multiply(ctx, product(Arm::wgrad), act, g, offsets, weight_.gradient(), Write::accumulate);
+    if (!masks(recipe_->weight)) return multiply(ctx, product(Arm::wgrad), act, g, offsets, weight_.gradient(), Write::accumulate, recipe_->accumulation);
     const TensorView whole = ctx.arena.allocate(DType::f32, {site_.k, site_.n});
-    multiply(ctx, product(Arm::wgrad), act, g, offsets, whole, Write::overwrite);
+    multiply(ctx, product(Arm::wgrad), act, g, offsets, whole, Write::overwrite, recipe_->accumulation);
     store_masked(ctx, recipe_->weight, weight_.master(), weight_.quantized(), whole, weight_.gradient(), true);
   }
 

@@ -136,7 +136,15 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
        "a calibration that searches, of the gradients of experts");
   when(r.forward != Transform::none, "a transform of the forward product");
-  when(r.accumulation != Accumulation::f32, "fp8_accumulation other than f32");
+  when(r.accumulation == Accumulation::fp16x128, "fp8_accumulation = \"fp16x128\" (sums in float16)");
+  for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) {
+    const bool both = r.left(arm).quantized() && r.right(arm).quantized();
+    const Product product = product_of(r, arm, grouped);
+    const bool fixed = r.accumulation == Accumulation::fixed && both && (product == Product::codes || product == Product::values);
+    if (fixed && (product == Product::values || r.left(arm).qtype != "float8_e4m3fn" || r.right(arm).qtype != "float8_e4m3fn"))
+      what.push_back(fmt::format("fp8_accumulation = \"fixed\" for {} by {}{}: it multiplies float8_e4m3fn by float8_e4m3fn, without tiles", r.left(arm).qtype,
+                                 r.right(arm).qtype, product == Product::values ? " in blocks" : ""));
+  }
   return what;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "kernels/quantize.hpp"
+#include "kernels/scaled_gemm.hpp"
 #include "numerics/noise.hpp"
 #include "ops/matmul_op.hpp"
 #include "quant/calibrator.hpp"
@@ -36,7 +37,7 @@ enum class Residual : uint8_t {
   original,     ///< the operand as it was
   requantized,  ///< the operand as it was, quantized for this arm
 };
-enum class Accumulation : uint8_t { f32, fp16x128, fixed };
+using Accumulation = Fp8Accumulation;
 /// How the multiplications of an arm run.
 enum class Product : uint8_t {
   plain,           ///< neither operand is quantized

@@ -1,6 +1,7 @@
 #include "kernels/detail/element_gemm.hpp"
 
 #include "base/kokkos.hpp"
+#include "kernels/isa/int8_tile.hpp"
 #include "kernels/math.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/float.hpp"
@@ -59,6 +60,7 @@ struct ElementGemm {
     }
     const int64_t b_group = p.grouping == Grouping::rows ? group : 0;
     if (p.integer()) return finish(group, c_group, row, j, static_cast<float>(integer_sum(b_group, row, j, first, k)));
+    if (p.fixed_point) return finish(group, c_group, row, j, fixed_sum(b_group, row, j, first, k));
     const bool direct = p.c.type == DType::f32 && !p.scaled();
     if (!direct) return finish(group, c_group, row, j, float_sum(b_group, row, j, first, k, 0.0f, false));
     const float before = p.c.add ? read(c_group, row, j) : 0.0f;
@@ -70,6 +72,22 @@ struct ElementGemm {
     for (int64_t q = first; q < first + k; ++q)
       sum += static_cast<const int8_t*>(p.a.data)[place(p.a, 0, i, q)] * static_cast<const int8_t*>(p.b.data)[place(p.b, b_group, q, j)];
     return sum;
+  }
+
+  KOKKOS_FUNCTION static int32_t fixed(const GemmOperand& x, int64_t at) {
+    const float v = E4M3fn::decode(static_cast<const uint8_t*>(x.data)[at]) * isa::fixed_unit;
+    const float whole = (v + 12582912.0f) - 12582912.0f;  // to nearest even; magnitudes are at most 4095
+    return whole == whole ? static_cast<int32_t>(whole) : 0;
+  }
+  KOKKOS_FUNCTION float fixed_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k) const {
+    float sum = 0.0f;
+    for (int64_t begin = 0; begin < k; begin += isa::fixed_block) {
+      const int64_t end = begin + isa::fixed_block < k ? begin + isa::fixed_block : k;
+      int32_t part = 0;
+      for (int64_t q = first + begin; q < first + end; ++q) part += fixed(p.a, place(p.a, 0, i, q)) * fixed(p.b, place(p.b, b_group, q, j));
+      sum = begin > 0 ? sum + static_cast<float>(part) : static_cast<float>(part);
+    }
+    return sum * isa::fixed_step;
   }
 
   KOKKOS_FUNCTION float float_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {

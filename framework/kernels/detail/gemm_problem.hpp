@@ -48,6 +48,7 @@ struct GemmProblem {
   GemmOperand a, b;
   GemmScale scale_a, scale_b;
   GemmOutput c;
+  bool fixed_point = false;  ///< e4m3fn by e4m3fn: integers of 12 bits, sums of 128 products in int32, sums of those in f32
 
   constexpr bool scaled() const { return scale_a.data != nullptr || scale_b.data != nullptr; }
   constexpr bool integer() const { return a.type == DType::i8 && b.type == DType::i8; }

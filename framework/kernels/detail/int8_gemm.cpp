@@ -162,10 +162,10 @@ void int8_gemm_on_host(const Exec& exec, const GemmProblem& p, const PackedOpera
   const GroupExtent* groups = group_extents(p, workspace);
   int64_t longest = 0;
   for (int64_t g = 0; g < p.groups; ++g) longest = std::max(longest, groups[g].k);
-  require(longest <= max_int8_contraction, "A product of int8 codes sums over {} elements; more than {} could overflow its int32 sum.", longest,
+  require(p.fixed_point || longest <= max_int8_contraction, "A product of int8 codes sums over {} elements; more than {} could overflow its int32 sum.", longest,
           max_int8_contraction);
   clear_rows_beyond_groups(exec, p, groups);
-  const isa::Int8Leaf& leaf = isa::int8_leaf(chosen_isa());
+  const isa::Int8Leaf& leaf = p.fixed_point ? isa::fixed_avx2() : isa::int8_leaf(chosen_isa());
   const PackedGroup* packed = place_groups(p, leaf.layout, groups, ready == nullptr ? nullptr : ready->data, workspace);
   if (ready == nullptr) pack_columns(exec, p, leaf, groups, packed, workspace);
 
@@ -177,7 +177,7 @@ void int8_gemm_on_host(const Exec& exec, const GemmProblem& p, const PackedOpera
   const auto row_bytes = static_cast<int64_t>(aligned(leaf.layout.row_offset(shape.rows, longest)));
   const int64_t step = row_bytes + static_cast<int64_t>(aligned(direct ? 0 : shape.rows * shape.columns * 4)) + 256;  // a skew between workers
   auto* scratch = static_cast<uint8_t*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * step)));
-  run_pool(exec, "kvant::int8_gemm", list.count, MultiplyWork{p, &leaf, groups, packed, list.tiles, scratch, step, row_bytes}, workspace);
+  run_pool(exec, p.fixed_point ? "kvant::fixed_point_gemm" : "kvant::int8_gemm", list.count, MultiplyWork{p, &leaf, groups, packed, list.tiles, scratch, step, row_bytes}, workspace);
 }
 
 std::size_t int8_packed_bytes(Isa isa, int64_t groups, int64_t contracted, int64_t columns) {

@@ -7,6 +7,7 @@
 
 namespace kvant::detail {
 
+/// Products of e4m3fn codes in fixed point go the same way (kernels/isa/fixed_avx2.cpp).
 /// Host tiles with the chosen ISA (kernels/isa/int8_tile.hpp): both operands are packed (b only when `packed` is null), then
 /// the tiles of all groups run as one pool, scales in the store.
 void int8_gemm_on_host(const Exec& exec, const GemmProblem& problem, const PackedOperand* packed, Arena& workspace);

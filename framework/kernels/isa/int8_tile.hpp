@@ -17,13 +17,14 @@ struct Int8Layout {
   int32_t column_panel;  ///< columns in a panel of the right operand
   int32_t column_unit;   ///< the last panel is as wide as it must be, rounded up to this
   int32_t unit;          ///< steps of the contracted axis that belong together
+  int32_t column_bytes = 1;  ///< bytes of an element of the right operand: 2 where it is widened, too
 
   constexpr int64_t depth(int64_t k) const { return (k + unit - 1) / unit * unit; }
   constexpr int64_t padded_rows(int64_t m) const { return (m + row_panel - 1) / row_panel * row_panel; }
   constexpr int64_t padded_columns(int64_t n) const { return (n + column_unit - 1) / column_unit * column_unit; }
   /// Bytes of m packed rows (n columns); the panel of row i (column j) begins at that many bytes for i rows (j columns).
   constexpr int64_t row_offset(int64_t m, int64_t k) const { return padded_rows(m) * depth(k) * row_bytes; }
-  constexpr int64_t column_offset(int64_t n, int64_t k) const { return padded_columns(n) * depth(k); }
+  constexpr int64_t column_offset(int64_t n, int64_t k) const { return padded_columns(n) * depth(k) * column_bytes; }
 };
 
 /// Element (i, p) of `lanes` rows or columns by k steps: data[p * ld + i] when `steps_outer`, else data[i * ld + p].
@@ -58,6 +59,13 @@ struct Int8Leaf {
 };
 
 const Int8Leaf& int8_leaf(Isa isa);
+
+// float8_e4m3fn by float8_e4m3fn in 12-bit fixed point: codes are read as 1-byte elements, sums of columns are not made.
+inline constexpr int64_t fixed_block = 128;             ///< steps in one int32 sum
+inline constexpr float fixed_unit = 4095.0f / 448.0f;   ///< integer = nearest to value · fixed_unit
+inline constexpr float fixed_step = (448.0f / 4095.0f) * (448.0f / 4095.0f);  ///< what a sum is multiplied with
+/// Every ISA but portable, for which there is none.
+const Int8Leaf& fixed_avx2();
 
 // Functions: a HIP compiler copies a constant at namespace scope to the device, where these functions are missing.
 const Int8Leaf& int8_portable();

@@ -237,3 +237,19 @@ TEST_CASE("intmp: the last entry that matches wins, mistakes in its file are nam
   CHECK_THROWS_WITH(legacy_rules(none), ContainsSubstring("/no/such.json cannot be read"));
   CHECK_THROWS_WITH(Plan::resolve(sites.table, with(R"({"nothing": {"w_bits": 8}})")), ContainsSubstring("matches no site"));
 }
+
+TEST_CASE("fixed-point sums are for e4m3fn by e4m3fn, and the table says where they run", "[quant]") {
+  config::QuantSettings s = settings("fp8_full");
+  s.fp8_accumulation = "fixed";
+  QuantSites sites;
+  const Plan e5m2 = Plan::resolve(sites.table, s);
+  REQUIRE_FALSE(e5m2.unsupported().empty());
+  CHECK_THAT(e5m2.unsupported().front(), ContainsSubstring("fp8_accumulation = \"fixed\" for float8_e5m2 by float8_e4m3fn"));
+  CHECK_THROWS_WITH(e5m2.bind(sites.table), ContainsSubstring("can be explained but not run"));
+  s.bwd_quantization_dtype = "e4m3";
+  const Plan e4m3 = Plan::resolve(sites.table, s);
+  CHECK(e4m3.unsupported().empty());
+  CHECK_THAT(e4m3.table(), ContainsSubstring("fixed of codes"));
+  s.fp8_accumulation = "fp16x128";
+  CHECK_THAT(Plan::resolve(sites.table, s).unsupported().front(), ContainsSubstring("sums in float16"));
+}
