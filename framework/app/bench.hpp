@@ -7,5 +7,6 @@ namespace kvant::app {
 
 void add_bench_step(CLI::App& bench, Context& context);
 void add_bench_gemm(CLI::App& bench, Context& context);
+void add_bench_quantize(CLI::App& bench, Context& context);
 
 }  // namespace kvant::app

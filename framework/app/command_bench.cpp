@@ -8,6 +8,7 @@ void add_bench(CLI::App& app, Context& context) {
   bench->require_subcommand(1);
   add_bench_step(*bench, context);
   add_bench_gemm(*bench, context);
+  add_bench_quantize(*bench, context);
   add_examples(*bench, {"kvant bench step configs/bench/tiny.toml --set quant.quantization=int8_full", "kvant bench step --help"});
 }
 

@@ -2,24 +2,18 @@
 // turns within a round; what is printed is the median of the ratios within a round, with their p10 and p90, because whole
 // rounds are slower when a neighbour is at work.
 #include "app/bench.hpp"
+#include "app/bench_rounds.hpp"
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
-#include "base/rng.hpp"
 #include "kernels/gemm.hpp"
 #include "kernels/grouped_gemm.hpp"
 #include "kernels/peak.hpp"
 #include "kernels/scaled_gemm.hpp"
-#include "numerics/bf16.hpp"
 #include "train/runtime.hpp"
 
 #include <fmt/format.h>
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <fstream>
 #include <functional>
 #include <memory>
 
@@ -49,118 +43,6 @@ Size parse(const std::string& text) {
   return s;
 }
 
-/// A tensor in execution memory with random contents (codes: all values; float: in [-1, 1)).
-struct Filled {
-  Kokkos::View<char*, MemSpace> bytes;
-  TensorView view;
-
-  Filled(DType dtype, const Shape& shape, uint64_t seed) : bytes("kvant::bench", static_cast<std::size_t>(shape.numel()) * size_of(dtype) + 64) {
-    const auto host = Kokkos::create_mirror_view(bytes);
-    const auto n = static_cast<std::size_t>(shape.numel());
-    for (std::size_t i = 0; i < n; ++i) {
-      const uint32_t r = philox(seed, 0, i / 4).word[i % 4];
-      const float v = 2.0f * uniform01(r) - 1.0f;
-      if (dtype == DType::f32) reinterpret_cast<float*>(host.data())[i] = v;
-      else if (dtype == DType::bf16) reinterpret_cast<bf16_t*>(host.data())[i] = to_bf16(v);
-      else host.data()[i] = static_cast<char>((r & 7u) == 7u ? r >> 24 & 0x77u : r >> 24 & 0xf7u);  // no NaN among fp8 codes
-    }
-    Kokkos::deep_copy(bytes, host);
-    view = make_view(bytes.data(), dtype, shape, exec_is_host ? MemorySpace::host : MemorySpace::device);
-  }
-};
-
-struct Variant {
-  std::string name;
-  std::function<void()> run;
-  double operations = 0;
-  DType arithmetic = DType::f32;
-  std::vector<double> seconds;
-};
-
-/// Value at the fraction q of the sorted list.
-double quantile(std::vector<double> v, double q) {
-  std::sort(v.begin(), v.end());
-  return v[std::min(v.size() - 1, static_cast<std::size_t>(q * static_cast<double>(v.size())))];
-}
-
-/// CPU seconds that the whole machine was busy, from /proc/stat, and that this process took.
-struct CpuTime {
-  double machine = 0, mine = 0;
-
-  static CpuTime now() {
-    CpuTime t;
-    std::ifstream stat("/proc/stat");
-    std::string word;
-    double user = 0, nice = 0, system = 0, idle = 0, wait = 0, interrupts = 0, soft = 0;
-    if (stat >> word >> user >> nice >> system >> idle >> wait >> interrupts >> soft)
-      t.machine = (user + nice + system + interrupts + soft) / static_cast<double>(sysconf(_SC_CLK_TCK));
-    rusage usage{};
-    getrusage(RUSAGE_SELF, &usage);
-    for (const timeval& v : {usage.ru_utime, usage.ru_stime}) t.mine += static_cast<double>(v.tv_sec) + 1e-6 * static_cast<double>(v.tv_usec);
-    return t;
-  }
-  /// What other processes took in between (0 where the system does not say).
-  static double others(const CpuTime& before, const CpuTime& after) {
-    return std::max(0.0, after.machine - before.machine - (after.mine - before.mine));
-  }
-};
-
-class Bench {
- public:
-  Bench(const Exec& exec, int threads, int rounds) : exec_(exec), threads_(threads), rounds_(rounds) {}
-
-  const Exec& exec() const { return exec_; }
-  Arena& arena() { return arena_; }
-
-  /// Times the variants in turns and prints one line for each; ratios are speeds over the first one's. Rounds in which other
-  /// processes took more than a tenth of a processor are done again, up to four times as many in all.
-  void compare(const std::string& title, std::vector<Variant>& variants) {
-    fmt::print("\n{}\n", title);
-    std::vector<int> repeats;
-    for (Variant& v : variants) {
-      once(v, 1);  // caches, arena
-      repeats.push_back(std::max(1, static_cast<int>(20e-3 / std::max(once(v, 1), 1e-6))));
-    }
-    std::vector<std::vector<double>> quiet, disturbed;
-    for (int round = 0; static_cast<int>(quiet.size()) < rounds_ && round < 4 * rounds_; ++round) {
-      const CpuTime before = CpuTime::now();
-      const auto begin = std::chrono::steady_clock::now();
-      std::vector<double> seconds;
-      for (std::size_t i = 0; i < variants.size(); ++i) seconds.push_back(once(variants[i], repeats[i]));
-      const double wall = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      (CpuTime::others(before, CpuTime::now()) > 0.1 * wall ? disturbed : quiet).push_back(std::move(seconds));
-    }
-    const std::size_t missing = static_cast<std::size_t>(rounds_) - quiet.size();
-    if (missing > 0) fmt::print("  ({} of {} rounds were disturbed by other processes; repeat on a quiet machine)\n", missing, rounds_);
-    quiet.insert(quiet.end(), disturbed.begin(), disturbed.begin() + static_cast<std::ptrdiff_t>(std::min(missing, disturbed.size())));
-    for (const std::vector<double>& round : quiet)
-      for (std::size_t i = 0; i < variants.size(); ++i) variants[i].seconds.push_back(round[i]);
-    for (const Variant& v : variants) print(v, variants.front());
-  }
-
- private:
-  double once(Variant& v, int repeats) {
-    exec_.space.fence("kvant::bench");
-    const auto begin = std::chrono::steady_clock::now();
-    for (int i = 0; i < repeats; ++i) v.run();
-    exec_.space.fence("kvant::bench");
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() / repeats;
-  }
-
-  void print(const Variant& v, const Variant& base) const {
-    std::vector<double> ratio;
-    for (std::size_t i = 0; i < v.seconds.size(); ++i) ratio.push_back(v.operations / v.seconds[i] / (base.operations / base.seconds[i]));
-    const double rate = v.operations / quantile(v.seconds, 0.5);
-    const std::string share = exec_is_host ? fmt::format("{:5.0f}% of peak", 100.0 * rate / measured_peak_ops(v.arithmetic, threads_)) : "";
-    fmt::print("  {:<34} {:8.1f} Gop/s {}   {:5.2f} ({:.2f}-{:.2f})\n", v.name, rate * 1e-9, share, quantile(ratio, 0.5), quantile(ratio, 0.1),
-               quantile(ratio, 0.9));
-  }
-
-  const Exec& exec_;
-  int threads_, rounds_;
-  Arena arena_{"bench"};
-};
-
 /// An int8 weight with its packed form for the forward product.
 struct Weight {
   Filled codes;
@@ -175,7 +57,7 @@ struct Weight {
   ScaledOperand operand(const TensorView& scale) const { return {codes.view, false, scale, packed.bytes == 0 ? nullptr : &packed}; }
 };
 
-void dense(Bench& bench, const Size& s) {
+void dense(BenchRounds& bench, const Size& s) {
   const Filled a(DType::f32, {s.m, s.k}, 1), b(DType::f32, {s.k, s.n}, 2), c(DType::f32, {s.m, s.n}, 3);
   const Filled ah(DType::bf16, {s.m, s.k}, 1), bh(DType::bf16, {s.k, s.n}, 2), a8(DType::e4m3fn, {s.m, s.k}, 1), b8(DType::e4m3fn, {s.k, s.n}, 2);
   const Filled q(DType::i8, {s.m, s.k}, 1), dy(DType::i8, {s.m, s.n}, 2), dw(DType::f32, {s.k, s.n}, 4), fdy(DType::f32, {s.m, s.n}, 5);
@@ -192,18 +74,18 @@ void dense(Bench& bench, const Size& s) {
     scaled_gemm(bench.exec(), x, {b8.view, false, columns.view, nullptr}, c.view, Write::overwrite, arena);
   };
   std::vector<Variant> forward = {
-      {"f32, " + describe(chosen_float_gemm()), by(chosen_float_gemm()), s.operations(), DType::f32, {}},
-      {"f32, " + describe(FloatGemm::kokkos_kernels), by(FloatGemm::kokkos_kernels), s.operations(), DType::f32, {}},
-      {"bf16 (stored; f32 arithmetic)", [&] { gemm(bench.exec(), false, false, ah.view, bh.view, c.view, Write::overwrite, arena); }, s.operations(), DType::f32, {}},
-      {"e4m3 scaled (f32 arithmetic)", scaled(a8.view, {b8.view, false, columns.view, nullptr}), s.operations(), DType::f32, {}},
-      {"e4m3 scaled, 12-bit fixed point", fixed_point, s.operations(), DType::f32, {}},
-      {"int8 scaled, weight packed", scaled(q.view, w.operand(columns.view)), s.operations(), DType::i8, {}},
-      {"int8 scaled, weight not packed", scaled(q.view, {w.codes.view, false, columns.view, nullptr}), s.operations(), DType::i8, {}}};
+      {"f32, " + describe(chosen_float_gemm()), by(chosen_float_gemm()), s.operations(), DType::f32},
+      {"f32, " + describe(FloatGemm::kokkos_kernels), by(FloatGemm::kokkos_kernels), s.operations(), DType::f32},
+      {"bf16 (stored; f32 arithmetic)", [&] { gemm(bench.exec(), false, false, ah.view, bh.view, c.view, Write::overwrite, arena); }, s.operations(), DType::f32},
+      {"e4m3 scaled (f32 arithmetic)", scaled(a8.view, {b8.view, false, columns.view, nullptr}), s.operations(), DType::f32},
+      {"e4m3 scaled, 12-bit fixed point", fixed_point, s.operations(), DType::f32},
+      {"int8 scaled, weight packed", scaled(q.view, w.operand(columns.view)), s.operations(), DType::i8},
+      {"int8 scaled, weight not packed", scaled(q.view, {w.codes.view, false, columns.view, nullptr}), s.operations(), DType::i8}};
   bench.compare(fmt::format("c[{0},{2}] = a[{0},{1}] b[{1},{2}], ratio to f32", s.m, s.k, s.n), forward);
   std::vector<Variant> wgrad = {
-      {"f32", [&] { gemm(bench.exec(), true, false, a.view, fdy.view, dw.view, Write::overwrite, arena); }, s.operations(), DType::f32, {}},
+      {"f32", [&] { gemm(bench.exec(), true, false, a.view, fdy.view, dw.view, Write::overwrite, arena); }, s.operations(), DType::f32},
       {"int8 scaled", [&] { scaled_gemm(bench.exec(), {q.view, true, {}, nullptr}, {dy.view, false, columns.view, nullptr}, dw.view, Write::overwrite, arena); },
-       s.operations(), DType::i8, {}}};
+       s.operations(), DType::i8}};
   bench.compare(fmt::format("weight gradient dw[{1},{2}] = a[{0},{1}]^T dy[{0},{2}], ratio to f32", s.m, s.k, s.n), wgrad);
 }
 
@@ -219,7 +101,7 @@ Filled group_offsets(int64_t rows, bool even) {
   return offsets;
 }
 
-void grouped(Bench& bench, const Size& s) {
+void grouped(BenchRounds& bench, const Size& s) {
   const int64_t rows = std::max<int64_t>(s.m / 32, 1) * 32;
   const Size used{rows, s.k, s.n};
   const Filled a(DType::f32, {rows, s.k}, 1), one(DType::f32, {s.k, s.n}, 2), b(DType::f32, {8, s.k, s.n}, 2), c(DType::f32, {rows, s.n}, 3);
@@ -232,20 +114,20 @@ void grouped(Bench& bench, const Size& s) {
     return [&, o] { scaled_grouped_gemm(bench.exec(), {q.view, false, scale.view, nullptr}, w.operand(columns.view), o, c.view, Write::overwrite, arena); };
   };
   std::vector<Variant> plain = {
-      {"f32, one group", [&] { gemm(bench.exec(), false, false, a.view, one.view, c.view, Write::overwrite, arena); }, used.operations(), DType::f32, {}},
-      {"f32, 8 groups, even", groups(even.view), used.operations(), DType::f32, {}},
-      {"f32, 8 groups, skewed", groups(skew.view), used.operations(), DType::f32, {}}};
+      {"f32, one group", [&] { gemm(bench.exec(), false, false, a.view, one.view, c.view, Write::overwrite, arena); }, used.operations(), DType::f32},
+      {"f32, 8 groups, even", groups(even.view), used.operations(), DType::f32},
+      {"f32, 8 groups, skewed", groups(skew.view), used.operations(), DType::f32}};
   bench.compare(fmt::format("groups: {} rows, [{},{}] each, ratio to one group", rows, s.k, s.n), plain);
   std::vector<Variant> integer = {
       {"int8, one group",
-       [&] { scaled_gemm(bench.exec(), {q.view, false, scale.view, nullptr}, single.operand(some.view), c.view, Write::overwrite, arena); }, used.operations(), DType::i8, {}},
-      {"int8, 8 groups, even", codes(even.view), used.operations(), DType::i8, {}},
-      {"int8, 8 groups, skewed", codes(skew.view), used.operations(), DType::i8, {}}};
+       [&] { scaled_gemm(bench.exec(), {q.view, false, scale.view, nullptr}, single.operand(some.view), c.view, Write::overwrite, arena); }, used.operations(), DType::i8},
+      {"int8, 8 groups, even", codes(even.view), used.operations(), DType::i8},
+      {"int8, 8 groups, skewed", codes(skew.view), used.operations(), DType::i8}};
   bench.compare("the same in int8", integer);
   std::vector<Variant> wgrad = {
-      {"f32, 8 groups, even", [&] { grouped_gemm_wgrad(bench.exec(), a.view, fdy.view, even.view, dw.view, Write::overwrite, arena); }, used.operations(), DType::f32, {}},
+      {"f32, 8 groups, even", [&] { grouped_gemm_wgrad(bench.exec(), a.view, fdy.view, even.view, dw.view, Write::overwrite, arena); }, used.operations(), DType::f32},
       {"int8, 8 groups, even", [&] { scaled_grouped_gemm_wgrad(bench.exec(), {q.view, false, {}, nullptr}, {dy.view, false, {}, nullptr}, even.view, dw.view, Write::overwrite, arena); },
-       used.operations(), DType::i8, {}}};
+       used.operations(), DType::i8}};
   bench.compare("weight gradients of the groups, ratio to f32", wgrad);
 }
 
@@ -260,7 +142,7 @@ int run(const Arguments& arguments) {
     fmt::print("peak in registers, {} threads: f32 {:.1f} Gop/s, int8 {:.1f} Gop/s (kept in {})\n", runtime.threads(),
                measured_peak_ops(DType::f32, runtime.threads()) * 1e-9, measured_peak_ops(DType::i8, runtime.threads()) * 1e-9, peak_cache_file());
   fmt::print("{} rounds; speeds are medians, ratios the median (p10-p90) of the ratios within a round\n", arguments.rounds);
-  Bench bench(runtime.exec(), runtime.threads(), arguments.rounds);
+  BenchRounds bench(runtime.exec(), runtime.threads(), arguments.rounds, Work::operations);
   for (const Size& s : sizes) dense(bench, s);
   grouped(bench, {2048, 512, 1024});
   return 0;
