@@ -113,6 +113,9 @@ int run(const Context& context) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // UCX, below MPI, takes SIGHUP for its own messages as soon as it is loaded.
+  const auto hang_up = std::signal(SIGHUP, SIG_DFL);
+  if (hang_up == SIG_IGN) std::signal(SIGHUP, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is reported by the call that writes to it
   Context context;
   context.arguments.assign(argv + 1, argv + argc);

@@ -7,6 +7,7 @@
 #include "config/settings.hpp"
 
 #include <algorithm>
+#include <regex>
 #include <set>
 
 namespace kvant::config {
@@ -151,6 +152,16 @@ void check_offered(const Settings& s, Conflicts& c) {
 bool has_older_path(const std::string& quantization) {
   static const std::set<std::string, std::less<>> names = {"int8", "int8w", "int4w", "intmp", "fp8", "nanoo_fp8"};
   return names.contains(quantization);
+}
+
+void check_masks(const OptimizerSettings& o, Conflicts& c) {
+  for (const std::string& text : o.adamw_mask) {
+    try {
+      const std::regex compiled(text);
+    } catch (const std::regex_error& error) {
+      c.when(true, "[optimizer] adamw_mask: \"{}\" is not a regular expression ({})", text, error.what());
+    }
+  }
 }
 
 void check_path(const QuantSettings& q, Conflicts& c) {
@@ -306,6 +317,7 @@ std::vector<std::string> find_model_conflicts(const Settings& settings) {
   check_groups(settings.model, conflicts);
   check_router_and_mtp(settings.model, conflicts);
   check_offered(settings, conflicts);
+  check_masks(settings.optimizer, conflicts);
   check_quant(settings, conflicts);
   return std::move(conflicts.found);
 }

@@ -28,7 +28,8 @@ RunSettings read_run(Document& document) {
       static_cast<int64_t>(s.seed), at_least(0)));
   s.deterministic =
       section.take({"deterministic",
-                    "the same bits whatever the number of threads; the number of micro-batches moves the last bits of gradients"},
+                    "the same bits whatever the number of threads; the number of micro-batches moves the last bits of gradients. false is refused: every "
+                    "kernel of this version is deterministic"},
                    s.deterministic);
   s.plugins = section.take(
       {"plugins", "plugins to load beside those that other keys name: names, or absolute paths of files"}, s.plugins);
@@ -79,7 +80,7 @@ void read_attention(Section& section, ModelSettings& s) {
   s.v_head_dim = section.take_int({"v_head_dim", "width of a head's value"}, s.v_head_dim, between<int64_t>(1, widest));
   s.use_sliced_mla_proj =
       section.take({"use_sliced_mla_proj",
-                    "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split"},
+                    "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split; true is not offered yet"},
                    s.use_sliced_mla_proj);
 }
 
@@ -154,7 +155,7 @@ void read_head_and_types(Section& section, ModelSettings& s) {
       section.take_real({"normalization_layer_epsilon", "added to the mean square in RMSNorm"},
                         s.normalization_layer_epsilon, above(0.0));
   s.logits_via_embedding =
-      section.take({"logits_via_embedding", "the head is the transposed embedding instead of a matrix of its own"},
+      section.take({"logits_via_embedding", "the head is the transposed embedding instead of a matrix of its own; true is not offered yet"},
                    s.logits_via_embedding);
   s.logits_dot_in_fp32 =
       section.take({"logits_dot_in_fp32", "the head's matmul in float32 whatever dtype is"}, s.logits_dot_in_fp32);

@@ -1,6 +1,7 @@
 #include "data/safetensors.hpp"
 
 #include "base/error.hpp"
+#include "base/json_depth.hpp"
 #include "numerics/bf16.hpp"
 #include "numerics/float.hpp"
 
@@ -56,6 +57,8 @@ json parse_header(const std::string& text, const std::string& path) {
       twice = parsed.get<std::string>();
     return true;
   };
+  constexpr int deepest = 8;  // a header needs 3
+  require(json_depth(text) <= deepest, "{}: the header nests {} brackets; a safetensors header has names, shapes and offsets only.", path, json_depth(text));
   json header;
   try {
     header = json::parse(text, watch);

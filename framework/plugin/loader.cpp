@@ -137,7 +137,7 @@ std::string summary(const std::vector<Info>& infos) {
     words.push_back(info.refused.empty()
                         ? fmt::format("{} ({})", info.name, config::listed(info.provides))
                         : fmt::format("{} (refused, see `kvant plugins`)", info.file.filename().string()));
-  return words.empty() ? "none" : config::listed(words);
+  return words.empty() ? "none" : config::listed(words, words.size());
 }
 
 /// The one of the found plugins that `wanted` accepts, or null; several are refused.
@@ -169,7 +169,7 @@ bool is_called(const Info& info, const std::string& name) {
   const std::string meant = config::nearest(name, names);
   refuse("There is no {} '{}'{}. {}Plugins found: {}. Looked in: {}. KVANT_PLUGIN_PATH names further folders.", what,
          name, meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
-         registered.empty() ? "" : fmt::format("Already here: {}. ", config::listed(registered)), summary(infos),
+         registered.empty() ? "" : fmt::format("Already here: {}. ", config::listed(registered, registered.size())), summary(infos),
          detail::described(search_path()));
 }
 

@@ -49,7 +49,7 @@ Entries::Entry& Entries::find(std::string_view name) const {
   const std::string meant = config::nearest(name, known);
   refuse("There is no {} '{}'{}; {}.", name_of(kind_), name,
          meant.empty() ? "" : fmt::format(" (did you mean '{}'?)", meant),
-         known.empty() ? "none is loaded" : "loaded: " + config::listed(known));
+         known.empty() ? "none is loaded" : "loaded: " + config::listed(known, known.size()));
 }
 
 void* Entries::create(std::string_view name) {

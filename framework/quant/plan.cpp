@@ -133,12 +133,27 @@ void throw_all(const std::string& title, const std::vector<std::string>& sentenc
 
 }  // namespace
 
+namespace {
+
+/// The scheme that is asked for, or null; that there is none is told with the place of the key.
+Scheme* scheme_of(const config::QuantSettings& settings) {
+  const std::string name = settings.scheme();
+  if (name.empty() || !settings.use_qwix_quantization) return nullptr;
+  try {
+    return &use_scheme(name);
+  } catch (const UsageError& error) {
+    refuse("{}: {}", settings.place("quantization"), error.what());
+  }
+}
+
+}  // namespace
+
 Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings, const std::vector<Rule>& further,
                    int64_t tokens) {
   Plan plan;
   plan.settings_ = settings;
-  const std::string name = settings.scheme();
-  Scheme* scheme = name.empty() || !settings.use_qwix_quantization ? nullptr : &use_scheme(name);
+  plan.tokens_ = tokens;
+  Scheme* scheme = scheme_of(settings);
   plan.rules_ = all_rules(settings, scheme, further);
   std::vector<Entry> entries;
   for (const Rule& rule : plan.rules_) entries.push_back({&rule, RuleMatcher(rule)});
@@ -213,6 +228,7 @@ std::vector<std::string> Plan::unsupported() const {
     const Rule& rule = rules_[static_cast<std::size_t>(d.rule_index)];
     for (const std::string& type : types_without_codec(*d.recipe))
       add(fmt::format("{}: the rule \"{}\" needs {}, for which this version has no kernels.", rule.origin, rule.module_path, type));
+    for (const std::string& sentence : too_long_for_integers(*d.recipe, *d.site, tokens_)) add(sentence + ".");
     for (const std::string& what : not_offered(*d.recipe, d.site->kind == SiteKind::grouped))
       add(fmt::format("{}: the rule \"{}\" needs {}, which this version does not compute.", rule.origin, rule.module_path, what));
   }
@@ -221,6 +237,9 @@ std::vector<std::string> Plan::unsupported() const {
 
 void Plan::bind(SiteTable& sites) const {
   throw_all("This plan can be explained but not run:", unsupported());
+  if (!settings_.scheme().empty() && quantized_count() == 0)
+    refuse("{} = \"{}\" quantizes no product of this model; `kvant explain` says why for each. quantization = \"\" trains it plain.",
+           settings_.place("quantization"), settings_.quantization);
   require(sites.sites().size() == decisions_.size(), "A plan for {} sites cannot be bound to {}.", decisions_.size(),
           sites.sites().size());
   std::map<std::string, uint32_t> keys;  // equal activation recipes share payloads
@@ -268,10 +287,11 @@ int64_t Plan::quantized_count() const {
 }
 
 void configure_plugins(config::Document& document, const config::QuantSettings& settings) {
+  Scheme* found = scheme_of(settings);
+  if (found == nullptr) return;
   const std::string name = settings.scheme();
-  if (name.empty() || !settings.use_qwix_quantization) return;
+  Scheme& scheme = *found;
   config::Section section = document.section("quant.plugins." + name, fmt::format("plugin '{}'", name));
-  Scheme& scheme = use_scheme(name);
   const plugin::Origin& origin = plugin::Registry<Scheme>::origin(name);
   plugin::call(origin, fmt::format("taking the settings of the scheme '{}'", name), [&] { scheme.configure(section); });
   log::info("Scheme '{}': {}", name, plugin::guard(origin, "describing itself", [&] { return scheme.description(); }));

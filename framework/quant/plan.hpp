@@ -70,6 +70,7 @@ class Plan {
   void decide(Decision& decision, const Scheme* scheme, RecipeCache& recipes);
 
   config::QuantSettings settings_;
+  int64_t tokens_ = 0;  ///< rows of a micro-batch; 0: not known
   std::vector<Rule> rules_;
   std::vector<Decision> decisions_;
 };

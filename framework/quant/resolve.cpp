@@ -5,6 +5,7 @@
 #include "quant/qtype.hpp"
 
 #include <cmath>
+#include <tuple>
 
 namespace kvant::quant {
 namespace {
@@ -72,6 +73,7 @@ constexpr Operand weight_fields{"weight", "weight_qtype", "weight_calibration_me
 constexpr Operand act_fields{"activation", "act_qtype", "act_calibration_method", "tile_size"};
 constexpr Operand dgrad_fields{"gradient", "bwd_qtype", "bwd_calibration_method", "dlhs_tile_size"};
 constexpr Operand wgrad_fields{"gradient", "bwd_qtype", "bwd_calibration_method", "bwd_weight_grad_tile_size"};
+constexpr Operand drhs_fields{"gradient", "bwd_qtype", "drhs_calibration_method", "bwd_weight_grad_tile_size"};
 
 class Resolver {
  public:
@@ -201,7 +203,7 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   r.act = resolver.operand(act_fields, rule.act_qtype, rule.act_calibration, Granularity::per_row);
   r.weight = resolver.operand(weight_fields, rule.weight_qtype, rule.weight_calibration, columns);
   r.grad_input = resolver.operand(dgrad_fields, rule.bwd_qtype, rule.bwd_calibration, Granularity::per_row);
-  r.grad_weight = resolver.operand(wgrad_fields, drhs_qtype, drhs_calibration, columns);
+  r.grad_weight = resolver.operand(rule.drhs_calibration.empty() ? wgrad_fields : drhs_fields, drhs_qtype, drhs_calibration, columns);
   if (facts_of(rule.act_qtype).weights_only && compat.empty())  // the reference multiplies its values
     refuse("{}: {} is a type of weights alone.", rule.place("act_qtype"), rule.act_qtype);
   resolver.tiles(act_fields, r.act, on_axis(rule.act_tile, 1, true), site.k, on_axis(rule.act_tile, 0, false), 0);
@@ -264,6 +266,18 @@ std::vector<std::string> indivisible(const Recipe& recipe, const MatmulSite& sit
   check(recipe.grad_weight, recipe.grad_weight.contracted, rows, "tokens", "gradient for dw");
   if (recipe.wgrad == Transform::hadamard16 && rows % 16 != 0)
     found.push_back(fmt::format("{}: {} tokens by 16 (hadamard16 of dw)", site.path, rows));
+  return found;
+}
+
+std::vector<std::string> too_long_for_integers(const Recipe& recipe, const MatmulSite& site, int64_t tokens) {
+  std::vector<std::string> found;
+  const std::tuple<Arm, const char*, int64_t, const char*> sums[] = {
+      {Arm::forward, "forward", site.k, "inputs"}, {Arm::dgrad, "dx", site.n, "outputs"}, {Arm::wgrad, "dw", tokens, "tokens of a micro-batch"}};
+  for (const auto& [arm, name, length, what] : sums)
+    if (length > max_int8_contraction && product_of(recipe, arm, site.groups > 0) == Product::integers)
+      found.push_back(fmt::format("{}: {} sums integer products over {} {}; beyond {} an int32 sum could overflow. Leave the site plain, give it another type or tiles, "
+                                  "or make micro-batches smaller (gradient_accumulation_steps)",
+                                  site.path, name, length, what, max_int8_contraction));
   return found;
 }
 

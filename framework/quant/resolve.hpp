@@ -21,4 +21,8 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
 /// mxfp8)". `tokens`: rows of a micro-batch, 0 where they are not known.
 std::vector<std::string> indivisible(const Recipe& recipe, const MatmulSite& site, int64_t tokens);
 
+/// The arms of a site whose int32 sums could overflow, one sentence each: integer products over more than max_int8_contraction
+/// inputs (forward), outputs (dx) or tokens (dw).
+std::vector<std::string> too_long_for_integers(const Recipe& recipe, const MatmulSite& site, int64_t tokens);
+
 }  // namespace kvant::quant

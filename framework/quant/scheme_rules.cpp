@@ -85,6 +85,10 @@ Rule logits_rule(const QuantSettings& settings, const Rule& layers) {
   flags.add("logits_proj_quant_calibration_method", &QuantSettings::logits_proj_quant_calibration_method);
   flags.add("logits_proj_bwd_quant_calibration_method", &QuantSettings::logits_proj_bwd_quant_calibration_method);
   logits.flags = shaping(flags);
+  for (const char* field : {"weight_calibration_method", "act_calibration_method"})
+    if (!both.empty()) logits.places[field] = settings.place("logits_proj_quant_calibration_method");
+  for (const char* field : {"bwd_calibration_method", "drhs_calibration_method"})
+    if (!gradients.empty()) logits.places[field] = settings.place("logits_proj_bwd_quant_calibration_method");
   return logits;
 }
 
@@ -132,6 +136,12 @@ std::vector<Rule> full_rules(const QuantSettings& settings, const FullTypes& typ
   layers.bwd_calibration = settings.bwd_quantization_calibration_method;
   layers.drhs_calibration = settings.drhs_grad_quantization_calibration_method;
   layers.bwd_rounding = rounding_named(settings.bwd_stochastic_rounding);
+  const bool both = !settings.quantization_calibration_method.empty();
+  for (const auto& [field, key] : {std::pair("weight_calibration_method", both ? "quantization_calibration_method" : "weight_quantization_calibration_method"),
+                                   std::pair("act_calibration_method", both ? "quantization_calibration_method" : "act_quantization_calibration_method"),
+                                   std::pair("bwd_calibration_method", "bwd_quantization_calibration_method"),
+                                   std::pair("drhs_calibration_method", "drhs_grad_quantization_calibration_method")})
+    if (settings.places.contains(key)) layers.places[field] = settings.place(key);
   if (settings.bwd_delayed_scaling)
     layers.delayed_backward = DelayedScaling{settings.bwd_delayed_scaling_history, settings.bwd_delayed_scaling_margin,
                                              settings.bwd_delayed_scaling_init};

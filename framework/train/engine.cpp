@@ -85,8 +85,8 @@ StepReport Engine::step(std::span<const data::Batch> micro_batches, int64_t step
   report.param_norm = std::sqrt(static_cast<double>(norms[3]));
   if (!std::isfinite(norms[3])) {
     const std::string bad = first_bad_parameter();
-    throw Error(fmt::format("Step {}: the update with learning rate {} has left parameters that are not finite. First: {}.", step, learning_rate,
-                            bad.empty() ? "the sum of squares of the parameters, which overflows" : bad),
+    throw Error(fmt::format("Step {}: the update with learning rate {} has left parameters that are not finite, or whose squares are not. First: {}.", step, learning_rate,
+                            bad.empty() ? largest_of("parameter", false) : bad),
                 ExitCode::numerics);
   }
   step_arena_.reset();
@@ -253,6 +253,20 @@ std::string Engine::first_bad_parameter() {
   return {};
 }
 
+std::string Engine::largest_of(const char* what, bool gradients) {
+  const nn::Param* found = nullptr;
+  float largest = -1;
+  std::vector<float> values;
+  for (const nn::Param* p : model_->params().all()) {
+    if (gradients && !p->trained) continue;
+    values.resize(static_cast<std::size_t>(p->shape.numel()));
+    download(exec_, gradients ? p->gradient : p->value, values.data());
+    for (const float v : values)
+      if (std::isgreater(std::fabs(v), largest)) largest = std::fabs(v), found = p;
+  }
+  return fmt::format("the {} {}, whose largest magnitude is {:.3g}: squares of such numbers overflow float32", what, found == nullptr ? "?" : found->path, largest);
+}
+
 Tap Engine::first_bad_tensor(std::string& first) {
   return [this, &first](const std::string& name, const TensorView& tensor) {
     if (!first.empty()) return;
@@ -271,8 +285,8 @@ void Engine::name_first_nonfinite(std::span<const data::Batch> micro_batches, co
   for (std::size_t i = all.size(); first.empty() && i-- > 0;)
     if (all[i]->trained)
       if (const int32_t n = nonfinite_in(all[i]->gradient); n > 0) first = fmt::format("the gradient of {} ({} of {} values)", all[i]->path, n, all[i]->shape.numel());
-  if (first.empty()) first = "the sum of squares of the gradients, which overflows";
-  throw Error(fmt::format("Step {}: the loss or the gradients are not finite. First: {}. The parameters are those before this step.", step, first),
+  if (first.empty()) first = largest_of("gradient of", true);
+  throw Error(fmt::format("Step {}: the loss, the gradients or their squares are not finite. First: {}. The parameters are those before this step.", step, first),
               ExitCode::numerics);
 }
 

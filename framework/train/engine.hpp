@@ -76,6 +76,8 @@ class Engine {
   int32_t nonfinite_in(const TensorView& tensor);
   /// "the parameter PATH (n of m values)", or "" if all are finite.
   std::string first_bad_parameter();
+  /// "the gradient of PATH, whose largest magnitude is …": where every value is finite and the sum of squares is not.
+  std::string largest_of(const char* what, bool gradients);
   /// Notes the first tensor that it is shown and that is not finite.
   Tap first_bad_tensor(std::string& first);
   [[noreturn]] void name_first_nonfinite(std::span<const data::Batch> micro_batches, const Weights& weights, int64_t step);

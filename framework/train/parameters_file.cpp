@@ -17,7 +17,8 @@ namespace {
 /// What save_parameters writes, and the recorded weights that `kvant verify` starts from.
 constexpr std::string_view known_formats[] = {"kvant-parameters/1", "kvant-golden-maxtext/1"};
 
-/// Whether both shapes name the elements in the same order: one is the other with neighbouring axes merged.
+}  // namespace
+
 bool same_order(const std::vector<int64_t>& stored, const Shape& wanted) {
   std::size_t i = 0;
   int j = 0;
@@ -32,8 +33,6 @@ bool same_order(const std::vector<int64_t>& stored, const Shape& wanted) {
   return std::all_of(stored.begin() + static_cast<long>(i), stored.end(), is_one) &&
          std::all_of(wanted.dim.begin() + j, wanted.dim.begin() + wanted.rank, is_one);
 }
-
-}  // namespace
 
 void save_parameters(const std::string& file, Model& model, const Exec& exec) {
   std::vector<data::TensorToWrite> tensors;

@@ -12,6 +12,9 @@ struct Exec;
 
 namespace kvant::train {
 
+/// Whether both shapes name the elements in the same order: one is the other with neighbouring axes merged.
+bool same_order(const std::vector<int64_t>& stored, const Shape& wanted);
+
 /// float32, every parameter of the model.
 void save_parameters(const std::string& file, Model& model, const Exec& exec);
 /// Every parameter must be there in its shape (neighbouring axes may be merged or split) and no other tensor may be: refused

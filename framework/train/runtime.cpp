@@ -27,6 +27,29 @@ void check_thread_variable() {
     refuse("The environment variable OMP_NUM_THREADS is \"{}\"; a number of threads from 1 to {} is expected.", text, most_threads);
 }
 
+/// What lies below MPI may take SIGHUP for itself. While this lives the signal waits; then its disposition is what it was, and a
+/// signal that came meanwhile acts.
+class HeldHangUp {
+ public:
+  HeldHangUp() {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &set, &mask_);
+    sigaction(SIGHUP, nullptr, &before_);
+  }
+  ~HeldHangUp() {
+    sigaction(SIGHUP, &before_, nullptr);
+    pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  }
+  HeldHangUp(const HeldHangUp&) = delete;
+  HeldHangUp& operator=(const HeldHangUp&) = delete;
+
+ private:
+  sigset_t mask_{};
+  struct sigaction before_ = {};
+};
+
 struct KokkosSession {
   explicit KokkosSession(int threads) {
     check_thread_variable();
@@ -65,7 +88,11 @@ struct Runtime::Inside {
   explicit Inside(int threads) : world(comm::Communicator::world()), kokkos(threads) { comm::register_builtin_strategies(); }
 };
 
-Runtime::Runtime(int threads) : inside_(std::make_unique<Inside>(threads)) { (void)chosen_isa(); }
+Runtime::Runtime(int threads) {
+  const HeldHangUp held;
+  inside_ = std::make_unique<Inside>(threads);
+  (void)chosen_isa();
+}
 Runtime::~Runtime() = default;
 
 const Exec& Runtime::exec() const { return inside_->exec; }
@@ -86,11 +113,20 @@ StopSignal::StopSignal() {
   stop_signal = 0;
   struct sigaction action = {};
   action.sa_handler = on_signal;
-  for (const int number : stopping_signals) sigaction(number, &action, nullptr);
+  for (const int number : stopping_signals) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    // nohup means it; that a shell ignores SIGINT for what it starts in the background is no wish of the user's.
+    if (number != SIGHUP || before.sa_handler != SIG_IGN) sigaction(number, &action, nullptr);
+  }
 }
 
 StopSignal::~StopSignal() {
-  for (const int number : stopping_signals) signal(number, SIG_DFL);
+  for (const int number : stopping_signals) {
+    struct sigaction before = {};
+    sigaction(number, nullptr, &before);
+    if (before.sa_handler == on_signal) signal(number, SIG_DFL);
+  }
 }
 
 int StopSignal::received() { return stop_signal; }

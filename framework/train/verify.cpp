@@ -1,5 +1,6 @@
 #include "train/verify.hpp"
 
+#include "base/json_depth.hpp"
 #include "config/document.hpp"
 #include "data/safetensors.hpp"
 #include "kernels/transfer.hpp"
@@ -26,6 +27,7 @@ using Values = std::map<std::string, std::vector<float>>;
 
 /// A text of the metadata as the object that it must be.
 json metadata_object(const SafetensorsFile& file, const char* key) {
+  if (json_depth(file.metadata(key)) > 32) fail("{}: the metadata \"{}\" nests {} brackets.", file.path(), key, json_depth(file.metadata(key)));
   json object = json::parse(file.metadata(key), nullptr, false);
   if (!object.is_object()) fail("{}: the metadata \"{}\" is no JSON object.", file.path(), key);
   return object;
@@ -241,6 +243,9 @@ void compare_gradients(Comparer& compare, const SafetensorsFile& file, Model& mo
     if (!p->trained) continue;
     const std::vector<float> g = floats_of(exec, p->gradient);
     if (compare.stored("grad/" + p->path)) {
+      const std::vector<int64_t>& shape = file.tensor("grad/" + p->path).shape;
+      if (!same_order(shape, p->shape))
+        refuse("{}: grad/{} has the shape [{}], the parameter {}.", file.path(), p->path, fmt::join(shape, ", "), to_string(p->shape));
       compare.relative_norm("grad/" + p->path, g, limits.gradient);
     } else if (all) {
       refuse("{}: stored_gradients is \"all\", but the gradient of {} is not there.", file.path(), p->path);

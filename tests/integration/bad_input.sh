@@ -83,7 +83,7 @@ expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.
 # So does an update that leaves no numbers, in the last step too, and an evaluation of weights that are none.
 expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set optimizer.learning_rate=1e39 \
   --set optimizer.warmup_steps_fraction=0 --run-dir overflowed
-shows_once "Step 0: the update with learning rate 1e+39 has left parameters that are not finite. First: the parameter "
+shows_once "Step 0: the update with learning rate 1e+39 has left parameters that are not finite, or whose squares are not. First: the parameter "
 [[ ! -e overflowed/parameters.safetensors ]] || fail "weights that are not finite were saved"
 
 # Weights of another shape, and files that hold no weights.

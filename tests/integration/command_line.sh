@@ -27,7 +27,7 @@ shows_once "kvant: The following argument was not expected: --hlep"
 expect 2 train
 shows_once "kvant: kvant train needs CONFIG, a TOML file"
 expect 2 bench stepp
-shows_once "kvant bench needs one of step and gemm; did you mean 'step'?"
+shows_once "kvant bench needs one of step, gemm and quantize; did you mean 'step'?"
 expect 2 bench
 shows "kvant bench needs one of"
 expect 2 train "$KVANT_ROOT/configs/quickstart.toml" --stes=3

@@ -18,7 +18,7 @@ expect 0 plugins --json
 
 # A scheme that is not there: what is found, what was probably meant, where was looked.
 expect 2 train "$config" --run-dir run --set quant.quantization=int8_ful
-shows "kvant: There is no scheme 'int8_ful' (did you mean 'int8_full'?)" "fp8_full (scheme:fp8_full)" "Looked in: "
+shows "--set quant.quantization=int8_ful: [quant] quantization: There is no scheme 'int8_ful' (did you mean 'int8_full'?)" "fp8_full (scheme:fp8_full)" "Looked in: "
 error_lines 1
 nothing_written
 expect 2 train "$config" --run-dir run --set 'run.plugins=["no_such_plugin"]'

@@ -83,6 +83,13 @@ std::string slurp(const std::string& file, const Place* named_by) {
   return text.str();
 }
 
+/// The canonical name, or the name itself where there is none (a pipe on standard input).
+std::string identity_of(const std::string& name) {
+  std::error_code error;
+  const std::filesystem::path canonical = std::filesystem::weakly_canonical(name, error);
+  return error ? name : canonical.string();
+}
+
 /// `chain`: canonical names of the files that are being read, outermost first.
 Node layer(const std::string& text, const std::string& name, std::vector<std::string>& chain) {
   Node top = parse_text(text, name);
@@ -94,7 +101,7 @@ Node layer(const std::string& text, const std::string& name, std::vector<std::st
   namespace fs = std::filesystem;
   const std::string base_name = (fs::path(name).parent_path() / extends->string).lexically_normal().string();
   const std::string base_text = slurp(base_name, &extends->place);
-  const std::string identity = fs::weakly_canonical(base_name).string();
+  const std::string identity = identity_of(base_name);
   for (const std::string& seen : chain)
     if (seen == identity) {
       std::string path;
@@ -161,7 +168,7 @@ Node parse_text(const std::string& text, const std::string& name) {
 }
 
 Node parse_text_with_layers(const std::string& text, const std::string& name) {
-  std::vector<std::string> chain{std::filesystem::weakly_canonical(name).string()};
+  std::vector<std::string> chain{identity_of(name)};
   return layer(text, name, chain);
 }
 

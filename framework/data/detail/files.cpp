@@ -1,6 +1,7 @@
 #include "data/detail/files.hpp"
 
 #include "base/error.hpp"
+#include "base/log.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -31,15 +32,24 @@ bool is_hidden(const fs::path& path) { return path.filename().string().starts_wi
 
 void append_folder(const fs::path& folder, std::vector<fs::path>& files) {
   const size_t before = files.size();
+  std::vector<std::string> skipped;
   std::error_code error;
   fs::recursive_directory_iterator entry(folder, error), end;
   for (; !error && entry != end; entry.increment(error)) {
     if (is_hidden(entry->path())) {
       if (entry->is_directory()) entry.disable_recursion_pending();
-    } else if (entry->is_regular_file()) {
-      files.push_back(entry->path());
+      continue;
     }
+    std::error_code ignored;
+    const fs::file_status status = entry->status(ignored);
+    if (fs::is_regular_file(status))
+      files.push_back(entry->path());
+    else if (!fs::is_directory(status) || entry->is_symlink(ignored))
+      skipped.push_back(entry->path().filename().string());
   }
+  if (!skipped.empty())
+    log::warning("{} entr{} of the text folder '{}' {} left out, being no file: links to folders, links that lead nowhere, pipes and the like (the first is '{}').",
+                 skipped.size(), skipped.size() == 1 ? "y" : "ies", folder.string(), skipped.size() == 1 ? "is" : "are", skipped.front());
   if (error) refuse("The text folder '{}' cannot be read: {}.", folder.string(), error.message());
   if (files.size() == before) {
     refuse("The text folder '{}' holds no file (names that begin with a dot are left out).", folder.string());
