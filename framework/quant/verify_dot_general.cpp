@@ -246,13 +246,13 @@ class DotVerifier {
     check_words(entry, arm, g, y, axes);
     const DType type = result_type(g, y);
     r_.expect(name + "/" + arm, type, x.plain.shape);
-    Product product = in_layout_of(x, other, multiply(r_, g, y, axes, type));
+    DotResult product = in_layout_of(x, other, multiply(r_, g, y, axes, type));
     if (!config.flag("disable_gradient_clipping") && x.forward.quantized() && x.forward.clips) mask(x.forward, product);
     compare_product(r_, name + "/" + arm, x.plain.shape, product);
   }
 
   /// From [batch, own axes, contracted axes in the order of the other operand's] to the operand's own layout.
-  static Product in_layout_of(const Operand& x, const Operand& other, Product product) {
+  static DotResult in_layout_of(const Operand& x, const Operand& other, DotResult product) {
     std::vector<std::pair<int, int>> pairs;
     for (std::size_t i = 0; i < x.contract.size(); ++i) pairs.emplace_back(other.contract[i], x.contract[i]);
     std::ranges::sort(pairs);
@@ -260,7 +260,7 @@ class DotVerifier {
     order.insert(order.end(), x.rest.begin(), x.rest.end());
     for (const auto& [theirs, ours] : pairs) order.push_back(ours);
     const std::vector<int64_t> to = offsets_of(x.plain.shape, order);
-    Product turned = product;
+    DotResult turned = product;
     for (std::size_t i = 0; i < to.size(); ++i) {
       turned.values[static_cast<std::size_t>(to[i])] = product.values[i];
       turned.sizes[static_cast<std::size_t>(to[i])] = product.sizes[i];
@@ -269,7 +269,7 @@ class DotVerifier {
   }
 
   /// The straight-through gradient: nothing where the operand was clipped.
-  void mask(const Side& x, Product& product) {
+  void mask(const Side& x, DotResult& product) {
     const TileMask mask{x.source, x.tile, x.low, x.high};
     const auto masked = [&](DType type, const std::vector<float>& values) {
       const TensorView result = r_.arena().allocate(type, x.shape);

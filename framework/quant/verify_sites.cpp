@@ -124,7 +124,7 @@ class SitesVerifier {
   /// Σ|a||b| is that of the operands before they were quantized.
   void compare(const std::string& tensor, const Shape& shape, const TensorView& result, DType arithmetic, const Side& a, const Side& b, const DotAxes& axes) {
     r_.expect(tensor, DType::f32, shape);
-    Product product = multiply(r_, a, b, axes, DType::f32);
+    DotResult product = multiply(r_, a, b, axes, DType::f32);
     product.values = r_.bench().read(result);
     product.every_bit = arithmetic == DType::i8;
     compare_product(r_, tensor, shape, product);

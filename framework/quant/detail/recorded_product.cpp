@@ -134,7 +134,7 @@ bool integers(const Side& left, const Side& right) {
 }
 
 /// The bound of golden/README.md for what a result is made of, and whether there is nothing to bound.
-void judge(Product& product, const Side& left, const Side& right, bool on_codes, std::size_t blocks) {
+void judge(DotResult& product, const Side& left, const Side& right, bool on_codes, std::size_t blocks) {
   const bool exact_sums = integers(left, right) && left.codec->storage() == DType::i8 && right.codec->storage() == DType::i8;
   // The reference rounds an integer sum to bfloat16 before a scale of that type.
   const bool rounds = integers(left, right) && on_codes && (scaled(left) ? left.type : right.type) == DType::bf16;
@@ -203,12 +203,12 @@ DType result_type(const Side& left, const Side& right) {
   return wide(left) || wide(right) ? DType::f32 : DType::bf16;
 }
 
-Product multiply(Recording& r, const Side& left, const Side& right, const DotAxes& axes, DType type) {
+DotResult multiply(Recording& r, const Side& left, const Side& right, const DotAxes& axes, DType type) {
   const Layout l = layout_of(left, axes.left_batch, axes.left_contract), rl = layout_of(right, axes.right_batch, axes.right_contract);
   const auto m = static_cast<int64_t>(l.own.size()), n = static_cast<int64_t>(rl.own.size());
   const bool decoded_first = !left.quantized() || !right.quantized() || left.qtype == "nf4" || right.qtype == "nf4" ||
                              short_blocks(left, axes.left_contract) || short_blocks(right, axes.right_contract);
-  Product product;
+  DotResult product;
   product.type = type;
   const auto append = [&](const TensorView& c) {
     const std::vector<float> values = r.bench().read(c);
@@ -258,11 +258,11 @@ Product multiply(Recording& r, const Side& left, const Side& right, const DotAxe
   return product;
 }
 
-Product multiply_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type) {
+DotResult multiply_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type) {
   const Layout l = layout_of(left, {}, {1}), rl = layout_of(right, {0}, {1});
   const int64_t rows = left.shape[0], n = right.shape[2];
   const TensorView offsets = offsets_tensor(r, sizes, rows);
-  Product product;
+  DotResult product;
   product.type = type;
   std::size_t blocks = 1;
   const bool decoded_first = !left.quantized() || !right.quantized() || left.has_zero_point() || right.has_zero_point();
@@ -302,11 +302,11 @@ Product multiply_groups(Recording& r, const Side& left, const Side& right, const
   return product;
 }
 
-Product contract_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type) {
+DotResult contract_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type) {
   const Layout l = layout_of(left, {}, {0}), rl = layout_of(right, {}, {0});
   const int64_t rows = left.shape[0], k = left.shape[1], n = right.shape[1];
   const TensorView offsets = offsets_tensor(r, sizes, rows);
-  Product product;
+  DotResult product;
   product.type = type;
   const bool decoded_first = !left.quantized() || !right.quantized() || left.has_zero_point() || right.has_zero_point();
   ArenaScope workspace(r.arena());
@@ -335,7 +335,7 @@ Product contract_groups(Recording& r, const Side& left, const Side& right, const
   return product;
 }
 
-void compare_product(Recording& r, const std::string& tensor, const Shape& shape, const Product& product) {
+void compare_product(Recording& r, const std::string& tensor, const Shape& shape, const DotResult& product) {
   r.expect(tensor, product.type, shape);
   const std::vector<float> expected = r.floats(tensor, product.values.size());
   if (product.every_bit) return r.compare_values(tensor, product.values);

@@ -21,7 +21,7 @@ DotAxes dot_axes_from(const nlohmann::json& numbers, const Shape& left, const Sh
 /// Throws UsageError where the product has more axes than a tensor here can have.
 Shape product_shape(const Shape& left, const Shape& right, const DotAxes& axes);
 
-struct Product {
+struct DotResult {
   DType type = DType::f32;
   std::vector<float> values;
   std::vector<double> sizes;  ///< Σ|a||b| of each, in double, of the values that the operands stand for
@@ -32,15 +32,15 @@ struct Product {
 /// The type that a product of these has: float32 where one of them is.
 DType result_type(const Side& left, const Side& right);
 
-Product multiply(Recording& r, const Side& left, const Side& right, const DotAxes& axes, DType type);
+DotResult multiply(Recording& r, const Side& left, const Side& right, const DotAxes& axes, DType type);
 
 /// [R,K] by [G,K,N], rows of the left operand belonging to groups: [R,N]. `sizes`: rows of each group; those past the last
 /// one give zero.
-Product multiply_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type);
+DotResult multiply_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type);
 /// [R,K] by [R,N], contracted within each group: [G,K,N].
-Product contract_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type);
+DotResult contract_groups(Recording& r, const Side& left, const Side& right, const std::vector<int32_t>& sizes, DType type);
 
 /// Compares a product with a recorded tensor of this shape.
-void compare_product(Recording& r, const std::string& tensor, const Shape& shape, const Product& product);
+void compare_product(Recording& r, const std::string& tensor, const Shape& shape, const DotResult& product);
 
 }  // namespace kvant::quant::detail
