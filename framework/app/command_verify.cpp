@@ -30,9 +30,10 @@ void print(const train::Verification& v, bool verbose) {
     fmt::print("  {} {:<110} {:<18} {:9.2e}  limit {:8.1e}\n", c.holds() ? "ok  " : "FAIL", c.tensor, c.measure, c.error, c.limit);
   }
   for (const std::string& name : v.not_compared) fmt::print("  FAIL {:<110} stored, but nothing was compared with it\n", name);
+  for (const std::string& what : v.not_offered) fmt::print("  not offered: {}\n", what);
   const auto bad = std::count_if(v.comparisons.begin(), v.comparisons.end(), [](const auto& c) { return !c.holds(); });
-  fmt::print("  {}: {} values compared, {} beyond their limit, {} not compared\n", v.holds() ? "holds" : "DOES NOT HOLD", v.comparisons.size(), bad,
-             v.not_compared.size());
+  fmt::print("  {}: {} values compared, {} beyond their limit, {} not compared, {} not offered\n", v.holds() ? "holds" : "DOES NOT HOLD",
+             v.comparisons.size(), bad, v.not_compared.size(), v.not_offered.size());
 }
 
 /// A NaN or an infinity is no JSON number: such an error is null.
@@ -42,7 +43,7 @@ nlohmann::json as_json(const train::Verification& v) {
   nlohmann::json tensors = nlohmann::json::array();
   for (const train::Comparison& c : v.comparisons)
     tensors.push_back({{"tensor", c.tensor}, {"measure", c.measure}, {"error", number(c.error)}, {"limit", c.limit}, {"holds", c.holds()}});
-  return {{"file", v.file}, {"holds", v.holds()}, {"not_compared", v.not_compared}, {"tensors", tensors}};
+  return {{"file", v.file}, {"holds", v.holds()}, {"not_compared", v.not_compared}, {"not_offered", v.not_offered}, {"tensors", tensors}};
 }
 
 int run(const Arguments& arguments) {
@@ -66,7 +67,7 @@ int run(const Arguments& arguments) {
 void add_verify(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("verify", "compare this build, on this machine, with recorded values of the reference");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->files, "recorded values (.safetensors); their weights are looked up beside them")->required();
+  command->add_option("FILE", arguments->files, "recorded values (.safetensors) or tables of rules (.json); weights are looked up beside them")->required();
   command->add_flag("--verbose", arguments->verbose, "print every tensor");
   command->add_flag("--json", arguments->json, "print every tensor as JSON: file, tensor, measure, error, limit, holds");
   add_examples(*command, {"kvant verify tests/reference/data/ds3_tiny.none.safetensors",

@@ -147,9 +147,10 @@ void check_noise(const NoiseJob& job, const Shape& shape) {
   require(ids.data == nullptr || (matrix && ids.dtype == DType::i32 && ids.numel() == shape[0]),
           "Row numbers of shape {} do not fit a tensor of shape {}.", to_string(ids.shape), to_string(shape));
   require(!job.by_row || matrix, "Noise for each row needs a matrix, not a tensor of shape {}.", to_string(shape));
-  const auto fits = [&](int axis) { return given.shape[axis] == 1 || given.shape[axis] == shape[axis]; };
-  require(given.data == nullptr || (matrix && given.shape.rank == 2 && given.dtype == DType::f32 &&
-                                    given.contiguous() && fits(0) && fits(1)),
+  const int64_t cols = shape.rank == 0 ? 1 : shape[shape.rank - 1], rows = cols == 0 ? 0 : shape.numel() / cols;
+  const auto fits = [&](int axis, int64_t extent) { return given.shape[axis] == 1 || given.shape[axis] == extent; };
+  require(given.data == nullptr ||
+              (given.shape.rank == 2 && given.dtype == DType::f32 && given.contiguous() && fits(0, rows) && fits(1, cols)),
           "Noise of {} of shape {} does not fit a tensor of shape {}.", name_of(given.dtype), to_string(given.shape),
           to_string(shape));
 }

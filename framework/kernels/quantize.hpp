@@ -56,7 +56,8 @@ struct NoiseJob {
   int64_t first_row = 0;
   TensorView row_ids = {};  ///< i32 [R], or empty
   bool by_row = false;      ///< one draw for a whole row, as in the reference: element (r, c) is number r
-  /// f32 [R,C], [R,1] or [1,C], or empty: this noise, drawn by somebody else (recorded numbers).
+  /// f32 [R,C], [R,1] or [1,C], or empty: this noise, drawn by somebody else (recorded numbers). A tensor of more axes
+  /// counts as rows of its last one.
   TensorView given = {};
 };
 

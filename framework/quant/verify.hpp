@@ -1,16 +1,11 @@
-// Recorded quantizations of the reference against this build: files of format "kvant-golden/1" and kind "convert"
-// (already scaled values → codes, decode tables) or "quantize" (calibrate, quantize, dequantize).
-//
-// Layout. The metadata has `cases`, a JSON list of names, and for each `case/<name>`, a JSON object.
-//   convert:  qtype, symmetric_bound; tensors <name>/x (f32), /xb (bf16) and their codes /code, /codeb, the codes of NaN and
-//             -NaN /nan_code, and, where there is one, the table of all codes /decode.
-//   quantize: x (the name of the input, F32 or BF16, up to 4 axes), qtype, calibration, channelwise_axes [axis …],
-//             tiled_axes [[axis, "int" | "float", size or share] …], scale_dtype (null = as the input); tensors <name>/scale, /q, /dq,
-//             the statistics /stat_absmax or /stat_min and /stat_max, and /zero_point where the calibration has one.
+// Recorded numbers of the reference libraries against this build. A file is of format "kvant-golden/1"; the metadata
+// `producer` says what made it, `cases` is a JSON list of names, and `case/<name>` a JSON object that describes a case.
+// verify_quantizers.hpp and verify_matmul.hpp have the layout of each kind. Tensors of inputs that cases share are
+// input/…, and a case's JSON names them. verify_rules.hpp: tables of rules, which are JSON; verify_sites.hpp: single
+// sites of MaxText.
 #pragma once
 
 #include "data/safetensors.hpp"
-#include "tensor/arena.hpp"
 
 #include <string>
 #include <vector>
@@ -24,22 +19,31 @@ namespace kvant::quant {
 /// How one recorded tensor came out.
 struct VerifiedTensor {
   std::string tensor;
-  std::string measure;  ///< "codes that differ", "values that differ", "relative"
+  std::string measure;  ///< "codes that differ", "values that differ", "relative", "of sum |a||b|"
   double error = 0, limit = 0;
+};
+
+/// What is recorded and has no counterpart here.
+struct NotOffered {
+  std::string name;
+  std::string reason;
 };
 
 struct VerifiedFile {
   std::vector<VerifiedTensor> tensors;
   std::vector<std::string> not_compared;  ///< recorded, but nothing was compared with them
+  std::vector<NotOffered> not_offered;    ///< cases that do not count against the file
 };
 
-/// True when the file is of a kind that verify_quantizers reads.
-bool records_quantizers(const data::SafetensorsFile& file);
+/// True when the file is of a format and kind that verify_recorded reads.
+bool is_recorded(const data::SafetensorsFile& file);
+/// The kinds, as a sentence lists them: "convert", "quantize" …
+std::string recorded_kinds();
 
 /// Runs every case of the file in the arithmetic that it was made with: IEEE quotients where its `producer` says that
 /// the algebraic simplifier was off, else products with rounded reciprocals; block scales rounded up where it was
-/// release 0.1.8. Throws UsageError, with the file's name, for a case that is not described like this, asks for what is not known,
-/// or whose tensors have other sizes.
-VerifiedFile verify_quantizers(const data::SafetensorsFile& file, const Exec& exec);
+/// release 0.1.8. Throws UsageError, with the file's name, for a case that is not described as its kind is, asks for what
+/// is not known, or whose tensors have other sizes.
+VerifiedFile verify_recorded(const data::SafetensorsFile& file, const Exec& exec);
 
 }  // namespace kvant::quant

@@ -7,6 +7,8 @@
 #include "numerics/bf16.hpp"
 #include "quant/plan.hpp"
 #include "quant/verify.hpp"
+#include "quant/verify_rules.hpp"
+#include "quant/verify_sites.hpp"
 #include "train/engine.hpp"
 #include "train/parameters_file.hpp"
 
@@ -270,6 +272,20 @@ void compare_bias_updates(Comparer& compare, Engine& engine, const Exec& exec) {
   }
 }
 
+/// The file with the weights, which lies in the same folder.
+std::string beside(const SafetensorsFile& file) {
+  const std::filesystem::path path = std::filesystem::path(file.path()).parent_path() / file.metadata("params");
+  if (!std::filesystem::exists(path)) refuse("{}: its weights are in {}, which is not beside it.", file.path(), file.metadata("params"));
+  return path.string();
+}
+
+Verification as_verification(const std::string& path, quant::VerifiedFile verified) {
+  Verification result{path, {}, std::move(verified.not_compared), {}};
+  for (quant::VerifiedTensor& t : verified.tensors) result.comparisons.push_back({std::move(t.tensor), std::move(t.measure), t.error, t.limit});
+  for (const quant::NotOffered& n : verified.not_offered) result.not_offered.push_back(fmt::format("{}: {}", n.name, n.reason));
+  return result;
+}
+
 }  // namespace
 
 bool Verification::holds() const {
@@ -278,27 +294,22 @@ bool Verification::holds() const {
 }
 
 Verification verify_file(const std::string& path, const Exec& exec, comm::Communicator& world) {
+  if (quant::is_json_file(path)) return as_verification(path, quant::verify_rules(path));
   const SafetensorsFile file(path);
-  if (quant::records_quantizers(file)) {
-    quant::VerifiedFile verified = quant::verify_quantizers(file, exec);
-    Verification result{path, {}, std::move(verified.not_compared)};
-    for (quant::VerifiedTensor& t : verified.tensors)
-      result.comparisons.push_back({std::move(t.tensor), std::move(t.measure), t.error, t.limit});
-    return result;
-  }
+  if (quant::is_recorded(file)) return as_verification(path, quant::verify_recorded(file, exec));
+  if (quant::records_sites(file)) return as_verification(path, quant::verify_sites(file, SafetensorsFile(beside(file)), exec));
   if (file.metadata("format") != "kvant-golden-maxtext/1" || file.metadata("kind") != "model")
-    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kind \"model\", and "
-           "\"kvant-golden/1\", kinds \"convert\" and \"quantize\".", path,
-           file.metadata("format"), file.metadata("kind"));
-  const std::filesystem::path beside = std::filesystem::path(path).parent_path() / file.metadata("params");
-  if (!std::filesystem::exists(beside)) refuse("{}: its weights are in {}, which is not beside it.", path, file.metadata("params"));
+    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kinds \"model\" and \"sites\", "
+           "and \"kvant-golden/1\", kinds {} and, as JSON, \"rules\".", path,
+           file.metadata("format"), file.metadata("kind"), quant::recorded_kinds());
+  const std::string params = beside(file);
 
   const config::Settings settings = settings_of(file);
   auto model = make_model(settings.model);
   quant::Plan::bind(model->sites(), settings);
   Engine engine(settings, std::move(model), exec, world);
   engine.allocate();
-  load_parameters(beside.string(), engine.model(), exec);
+  load_parameters(params, engine.model(), exec);
 
   Values seen;
   const Tap tap = [&](const std::string& name, const TensorView& t) {
@@ -307,7 +318,7 @@ Verification verify_file(const std::string& path, const Exec& exec, comm::Commun
   const data::Batch batch = batch_of(file);
   const Losses losses = engine.differentiate({&batch, 1}, &tap);
 
-  Verification result{path, {}, {}};
+  Verification result{path, {}, {}, {}};
   if (!file.has("logits")) refuse("{}: the logits are not recorded, so a wrong forward pass could hold.", path);
   Comparer compare(file, result);
   const Limits limits = limits_of(file, settings);

@@ -24,11 +24,13 @@ struct Verification {
   std::string file;
   std::vector<Comparison> comparisons;
   std::vector<std::string> not_compared;  ///< stored tensors that this version has nothing to compare with
+  std::vector<std::string> not_offered;   ///< recorded cases without a counterpart here, "case: why"; they do not count
   bool holds() const;
 };
 
-/// Shapes, scheme and settings come from the file's metadata, the weights from the file that it names, which is looked up beside
-/// it. Throws UsageError where the file is not of a layout that this version reads.
+/// Reads models and single sites of MaxText's, and what quant/verify.hpp reads. Shapes, scheme and settings come from the
+/// file's metadata, the weights from the file that it names, which is looked up beside it. Throws UsageError where the file is
+/// not of a layout that this version reads.
 Verification verify_file(const std::string& file, const Exec& exec, comm::Communicator& world);
 
 }  // namespace kvant::train

@@ -25,7 +25,31 @@ shows "FAIL mxfp8/absmax/c0t1x32/d_f32/q" "DOES NOT HOLD" "1 beyond their limit"
 expect 1 verify --json changed.safetensors
 shows '"holds": false'
 
-expect 2 verify "$recorded/qwix_ragged_dot_qt.safetensors"
-shows_once 'kind "ragged_dot_qt" is not verified by this version'
+# Products, and single sites of MaxText, whose weights lie beside them.
+expect 0 verify "$recorded/qwix_ragged_dot_qt.safetensors" "$recorded/qwix_qarray_matmul.safetensors" "$recorded/ds3_tiny.int8_sites.safetensors"
+shows "286 values compared, 0 beyond" "213 values compared, 0 beyond" "6 values compared, 0 beyond" "of sum |a||b|"
+expect 0 verify --verbose "$recorded/ds3_tiny.fp8_full_sites.safetensors"
+shows "decoder/dense_layers_0/self_attention/wq_b/d_kernel"
+
+# What has no counterpart here is named and does not count.
+expect 1 verify "$recorded/qwix_dot_general_qt.safetensors"
+shows "not offered: sparsity/2of4/int8: N:M sparsity" "not offered: sparsity/1of4/fp8_full: N:M sparsity" "0 not compared, 4 not offered"
+expect 1 verify --json "$recorded/qwix_dot_general_qt.safetensors"
+shows '"sparsity/2of4/int8: N:M sparsity"' '"tensor": "rejected/nf4_with_quantized_backward"'
+
+# Tables of rules; one wrong entry.
+expect 1 verify "$recorded/qwix_rules.json"
+shows "105 values compared, 3 beyond"
+sed 's/"matched": \[null, null, 0,/"matched": [null, 0, 0,/' "$recorded/qwix_rules.json" >changed.json
+cmp -s changed.json "$recorded/qwix_rules.json" && fail "no entry of the table of rules was changed"
+expect 1 verify changed.json
+shows "FAIL maxtext_int8/matched" "calls that differ" "DOES NOT HOLD"
+echo '{"format": "kvant-golden/1", "kind": "recipes"}' >other.json
+expect 2 verify other.json
+shows_once 'kind "recipes" is not verified by this version'
+
+expect 2 verify "$recorded/ds3_tiny.params.safetensors"
+shows_once 'kind "params" is not verified by this version'
+expect 2 verify missing.json
 
 finish

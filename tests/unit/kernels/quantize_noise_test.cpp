@@ -9,6 +9,7 @@
 #include <catch2/catch_template_test_macros.hpp>
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace kvant;
@@ -162,4 +163,42 @@ TEST_CASE("noise may be shared by a row, or given", "[kernels][quantize]") {
     CHECK(drawn != shared);
     CHECK_THROWS_AS(codes_of([&](NoiseJob& n) { n.given = wrong; }, tiles), Error);
   }
+}
+
+TEST_CASE("noise that is given fits a tensor of more axes as rows of its last one", "[kernels][quantize]") {
+  constexpr int64_t a = 2, b = 6, c = 20;
+  std::vector<double> values(a * b * c), given(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<double>(i % 37) / 36 - 0.5;
+    given[i] = noise_of(Rounding::uniform, 3, 1, i);
+  }
+  // Blocks of half of the middle axis: a scale for each, and for each index of the last one.
+  const TileShape tile{a, b / 2, 1, 1};
+  const DeviceBuffer x(DType::f32, {a, b, c}, values), noise(DType::f32, {a * b, c}, given), wrong(DType::f32, {a, c});
+  const auto codes_of = [&](const TensorView& n) {
+    const DeviceBuffer codes(DType::i8, {a, b, c}), scale(DType::f32, {2 * c});
+    TileJob job;
+    job.x = x;
+    job.tile = tile;
+    job.codes = codes;
+    job.scale = scale;
+    job.law.bound = 127;
+    job.noise.rounding = Rounding::uniform;
+    job.noise.given = n;
+    quantize_tiles<Int<8>>(Exec{}, job);
+    Kokkos::fence();
+    return std::pair(codes.integers(), scale.floats());
+  };
+  const auto [codes, scales] = codes_of(noise);
+  int moved = 0, differ = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    const std::size_t block = i / c % b / (b / 2) * c + i % c;
+    const float v = static_cast<float>(values[i]) * (1.0f / scales[block]);
+    const double expected = std::clamp(std::nearbyint(static_cast<double>(v + static_cast<float>(given[i]))), -128.0, 127.0);
+    differ += codes[i] != static_cast<int>(expected);
+    moved += codes[i] != static_cast<int>(std::nearbyint(v));
+  }
+  CHECK(differ == 0);
+  CHECK(moved > 20);
+  CHECK_THROWS_AS(codes_of(wrong), Error);
 }

@@ -3,17 +3,13 @@
 #include "quant/verify.hpp"
 #include "base/error.hpp"
 #include "base/kokkos.hpp"
-#include "support/temporary_folder.hpp"
+#include "support/recorded_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <nlohmann/json.hpp>
-
 #include <cstring>
-#include <fstream>
 #include <functional>
-#include <iterator>
 
 using namespace kvant;
 using namespace kvant::quant;
@@ -21,39 +17,25 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string data_file(const std::string& name) {
-  return std::string(KVANT_SOURCE_DIR) + "/tests/reference/data/" + name + ".safetensors";
-}
+std::string data_file(const std::string& name) { return kvant::test::recorded_path(name + ".safetensors"); }
 
-int beyond(const VerifiedFile& v) {
-  int count = 0;
-  for (const VerifiedTensor& t : v.tensors)
-    if (!(t.error <= t.limit)) {
-      ++count;
-      UNSCOPED_INFO(t.tensor << ": " << t.measure << " " << t.error << ", limit " << t.limit);
-    }
-  return count;
-}
-
-std::string bytes_of(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(in), {}};
-}
+std::size_t beyond(const VerifiedFile& v) { return kvant::test::beyond(v).size(); }
+using kvant::test::bytes_of;
 
 }  // namespace
 
 TEST_CASE("recorded quantizers hold", "[quant][golden]") {
   for (const char* name : {"qwix_convert", "qwix_quantize", "qwix_mx_wheel_0_1_8"}) {
     const data::SafetensorsFile file(data_file(name));
-    REQUIRE(records_quantizers(file));
-    const VerifiedFile v = verify_quantizers(file, Exec{});
+    REQUIRE(is_recorded(file));
+    const VerifiedFile v = verify_recorded(file, Exec{});
     INFO(name);
     CHECK(beyond(v) == 0);
     CHECK(v.not_compared.empty());
     CHECK(v.tensors.size() > (std::string(name) == "qwix_quantize" ? 1200u : 15u));
   }
-  CHECK_FALSE(records_quantizers(data::SafetensorsFile(data_file("qwix_dot_general_qt"))));
-  CHECK_FALSE(records_quantizers(data::SafetensorsFile(data_file("ds3_tiny.none"))));
+  CHECK(is_recorded(data::SafetensorsFile(data_file("qwix_dot_general_qt"))));
+  CHECK_FALSE(is_recorded(data::SafetensorsFile(data_file("ds3_tiny.none"))));
 }
 
 TEST_CASE("one wrong bit of a recorded file does not hold", "[quant][golden]") {
@@ -68,7 +50,7 @@ TEST_CASE("one wrong bit of a recorded file does not hold", "[quant][golden]") {
     changed[8 + header + stored.begin] = static_cast<char>(changed[8 + header + stored.begin] ^ 1);
     const std::string path = folder.write("changed.safetensors", changed);
     INFO(tensor);
-    CHECK(beyond(verify_quantizers(data::SafetensorsFile(path), Exec{})) == 1);
+    CHECK(beyond(verify_recorded(data::SafetensorsFile(path), Exec{})) == 1);
   }
 }
 
@@ -83,11 +65,11 @@ TEST_CASE("a recorded file is compared whole, and its cases must be known", "[qu
     return folder.write("changed.safetensors", changed);
   };
   const std::string unknown = with("\\\"qtype\\\": \\\"mxfp8\\\"", "\\\"qtype\\\": \\\"mxfp9\\\"");
-  CHECK_THROWS_WITH(verify_quantizers(data::SafetensorsFile(unknown), Exec{}), ContainsSubstring("mxfp9"));
+  CHECK_THROWS_WITH(verify_recorded(data::SafetensorsFile(unknown), Exec{}), ContainsSubstring("mxfp9"));
   const std::string method = with("\\\"calibration\\\": \\\"absmax\\\"", "\\\"calibration\\\": \\\"absmix\\\"");
-  CHECK_THROWS_WITH(verify_quantizers(data::SafetensorsFile(method), Exec{}), ContainsSubstring("absmix"));
+  CHECK_THROWS_WITH(verify_recorded(data::SafetensorsFile(method), Exec{}), ContainsSubstring("absmix"));
   const std::string fewer = with("\\\"mxfp4/absmax/c0t1x32/d_bf16\\\"]", "\\\"mxfp4/absmax/c0t1x32/d_f32\\\" ]");
-  CHECK(verify_quantizers(data::SafetensorsFile(fewer), Exec{}).not_compared.size() == 4);
+  CHECK(verify_recorded(data::SafetensorsFile(fewer), Exec{}).not_compared.size() == 4);
 }
 
 TEST_CASE("a file that describes its cases wrongly is refused by name", "[quant][bad_input]") {
@@ -107,7 +89,7 @@ TEST_CASE("a file that describes its cases wrongly is refused by name", "[quant]
     const uint64_t size = text.size();
     const std::string path = folder.write("wrong.safetensors", std::string(reinterpret_cast<const char*>(&size), sizeof size) + text + data);
     try {
-      verify_quantizers(data::SafetensorsFile(path), Exec{});
+      verify_recorded(data::SafetensorsFile(path), Exec{});
     } catch (const UsageError& e) {
       return e.what();
     }
