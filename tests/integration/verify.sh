@@ -50,6 +50,7 @@ shows_once 'kind "recipes" is not verified by this version'
 
 expect 2 verify "$recorded/ds3_tiny.params.safetensors"
 shows_once 'kind "params" is not verified by this version'
-expect 2 verify missing.json
+expect 1 verify missing.json
+shows_once "missing.json cannot be read"
 
 finish
