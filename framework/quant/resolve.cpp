@@ -177,6 +177,19 @@ void check_reference(const Rule& rule, const Recipe& r, const MatmulSite& site, 
   };
   unreadable(r.weight_residual, r.weight, "weight_qtype");
   unreadable(r.act_residual, r.act, "act_qtype");
+  // To the reference a tile of 1 is no tile but a channel, whose scale its backward cannot move to the gradient.
+  const auto channels = [&](const OperandRecipe& forward, const OperandRecipe& gradient) {
+    return forward.quantized() && gradient.quantized() && !rule.original_residuals && forward.contracted.size == 1;
+  };
+  if (channels(r.weight, r.grad_input) || channels(r.act, r.grad_weight))
+    refuse("{}: qwix_compat = \"{}\": the reference has no quantized gradients of tiles of 1; use_original_residuals has.",
+           rule.place("tile_size"), compat);
+  if (r.act.calibration.zero_point && r.weight.calibration.zero_point)
+    refuse("{}: qwix_compat = \"{}\": the reference multiplies with one zero point at most; \"absmax\" is the symmetric method.",
+           rule.place("act_calibration_method"), compat);
+  if (site.kind == SiteKind::grouped && r.weight.quantized() && !r.act.quantized())
+    refuse("{}: qwix_compat = \"{}\": the reference quantizes both operands of a grouped product ({}); give act_qtype.",
+           rule.place("weight_qtype"), compat, site.path);
 }
 
 /// The tile of an axis in a setting that names axes, or in one that names the contracted axis.

@@ -49,8 +49,7 @@ TEST_CASE("recorded dense products hold, forward and both gradients", "[quant][g
   CHECK(cases_of(v) == 141);
   // Every scale, code and result of the cases; and the configurations that the reference refuses.
   CHECK(v.tensors.size() == 1425);
-  const std::vector<std::string> accepted = beyond(v);
-  CHECK(accepted == std::vector<std::string>{"rejected/minmax_on_both", "rejected/tile_1_with_quantized_backward"});
+  CHECK(beyond(v).empty());
   std::vector<std::string> not_offered;
   for (const NotOffered& n : v.not_offered) not_offered.push_back(n.name);
   CHECK(not_offered == std::vector<std::string>{"sparsity/2of4/int8", "sparsity/1of4/fp8_full", "rejected/mx_without_tile", "rejected/unknown_method"});

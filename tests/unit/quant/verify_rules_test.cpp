@@ -30,17 +30,15 @@ TEST_CASE("recorded tables of rules hold", "[quant][golden]") {
   CHECK_FALSE(is_json_file(test::recorded_path("no_such_file")));
   const VerifiedFile v = verify_rules(path);
   CHECK(v.tensors.size() == 34 * 3 + 3);
-  const std::string raises = "negative_lookahead_moe/raises/";
-  CHECK(beyond(v) == std::vector<std::string>{raises + "24", raises + "25", raises + "26"});
+  CHECK(beyond(v).empty());
 }
 
 TEST_CASE("a wrong entry of a table of rules does not hold", "[quant][golden]") {
   const test::TemporaryFolder folder;
-  const std::size_t before = beyond(verify_rules(path)).size();
   const auto fails = [&](const std::function<void(json&)>& change, const std::string& tensor) {
     const std::vector<std::string> after = beyond(with(folder, [&](json& f) { change(f["scenarios"][0]); }));
     INFO(tensor);
-    CHECK(after.size() == before + 1);
+    CHECK(after.size() == 1);
     CHECK(std::ranges::count(after, tensor) == 1);
   };
   fails([](json& s) { s["matched"][2] = nullptr; }, "maxtext_int8/matched");
