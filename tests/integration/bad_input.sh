@@ -84,7 +84,25 @@ expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.
 expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set optimizer.learning_rate=1e39 \
   --set optimizer.warmup_steps_fraction=0 --run-dir overflowed
 shows_once "Step 0: the update with learning rate 1e+39 has left parameters that are not finite, or whose squares are not. First: the parameter "
+expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set optimizer.learning_rate=1e30 \
+  --set optimizer.warmup_steps_fraction=0 --run-dir enormous
+shows "whose largest magnitude is" "squares of such numbers overflow float32"
 [[ ! -e overflowed/parameters.safetensors ]] || fail "weights that are not finite were saved"
+
+# A folder of text: what is no file is left out with a warning. A configuration on a pipe.
+mkdir -p texts/other && cp text.txt texts/a.txt && ln -s nowhere texts/dangling && ln -s other texts/link
+expect 0 data "$quick" "${text[@]}" --set data.dataset_path=texts
+shows "2 entries of the text folder '" "/texts' are left out, being no file"
+status=0
+"$KVANT_BIN" explain /dev/stdin <"$quick" >/dev/null 2>stderr.txt || status=$?
+cat "$quick" | "$KVANT_BIN" explain /dev/stdin >/dev/null 2>stderr.txt || status=$?
+[[ $status == 0 ]] || fail "explain /dev/stdin: $(<stderr.txt)"
+
+# Settings whose meaning plugins know are told with their place, too.
+expect 2 explain "$quick" --set 'optimizer.adamw_mask=["("]'
+shows '[optimizer] adamw_mask: "(" is not a regular expression'
+expect 2 explain "$quick" --set quant.weight_quantization_calibration_method=absmax,0
+shows_once "--set quant.weight_quantization_calibration_method=absmax,0: [quant] weight_quantization_calibration_method: The calibration \"absmax,0\""
 
 # Weights of another shape, and files that hold no weights.
 expect 0 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=1 --set model.q_lora_rank=32 --run-dir narrow

@@ -25,6 +25,14 @@ shows "FAIL mxfp8/absmax/c0t1x32/d_f32/q" "DOES NOT HOLD" "1 beyond their limit"
 expect 1 verify --json changed.safetensors
 shows '"holds": false'
 
+# A gradient of another shape with as many elements.
+cp "$recorded/ds3_tiny.params.safetensors" .
+LC_ALL=C sed 's|\("grad/decoder/moe_layers_1/self_attention/wkv_a/kernel": *{[^}]*"shape": *\)\[64, *24\]|\1[24,64]|' "$recorded/ds3_tiny.none.safetensors" >turned.safetensors
+if cmp -s turned.safetensors "$recorded/ds3_tiny.none.safetensors"; then fail "no shape was changed"; fi
+[[ $(stat -c %s turned.safetensors) == $(stat -c %s "$recorded/ds3_tiny.none.safetensors") ]] || fail "the header's length changed with the shape"
+expect 2 verify turned.safetensors
+shows_once "wkv_a/kernel has the shape [24, 64], the parameter [64, 24]"
+
 # Products, and single sites of MaxText, whose weights lie beside them.
 expect 0 verify "$recorded/qwix_ragged_dot_qt.safetensors" "$recorded/qwix_qarray_matmul.safetensors" "$recorded/ds3_tiny.int8_sites.safetensors"
 shows "286 values compared, 0 beyond" "213 values compared, 0 beyond" "6 values compared, 0 beyond" "of sum |a||b|"

@@ -96,3 +96,10 @@ TEST_CASE("64-bit integers that do not fit are refused", "[data]") {
   const SafetensorsFile file(folder.write("a.safetensors", file_of(header, std::string("\0\0\0\0\1\0\0\0", 8))));
   CHECK_THROWS_WITH(file.read_integers("a"), ContainsSubstring("4294967296"));
 }
+
+TEST_CASE("a header that nests deeper than any header does is refused before it is parsed", "[data]") {
+  const test::TemporaryFolder folder;
+  const std::string header = "{\"a[[\":" + std::string(200000, '[') + std::string(200000, ']') + "}";
+  const std::string path = folder.write("deep.safetensors", file_of(header, ""));
+  CHECK_THROWS_WITH(SafetensorsFile(path), ContainsSubstring("nests 200001 brackets"));
+}

@@ -253,3 +253,35 @@ TEST_CASE("fixed-point sums are for e4m3fn by e4m3fn, and the table says where t
   s.fp8_accumulation = "fp16x128";
   CHECK_THAT(Plan::resolve(sites.table, s).unsupported().front(), ContainsSubstring("sums in float16"));
 }
+
+TEST_CASE("integer sums that could overflow are told at the start, with site and axis", "[quant]") {
+  QuantSites sites;
+  sites.at("decoder/logits_dense", -1).n = 200000;
+  config::QuantSettings s = settings("int8_full");
+  s.quantize_logits_proj = true;
+  const Plan wide = Plan::resolve(sites.table, s);
+  REQUIRE_FALSE(wide.unsupported().empty());
+  CHECK_THAT(wide.unsupported().front(), ContainsSubstring("decoder/logits_dense: dx sums integer products over 200000 outputs; beyond 131071"));
+  CHECK_THROWS_WITH(wide.bind(sites.table), ContainsSubstring("200000 outputs"));
+  QuantSites others;
+  const Plan long_batch = Plan::resolve(others.table, s, {}, 131072);
+  CHECK_THAT(long_batch.unsupported().front(), ContainsSubstring("dw sums integer products over 131072 tokens of a micro-batch"));
+  CHECK(Plan::resolve(others.table, s, {}, 131071).unsupported().empty());
+  s.quantization = "fp8_full";  // float sums of any length
+  CHECK(Plan::resolve(others.table, s, {}, 131072).unsupported().empty());
+}
+
+TEST_CASE("a scheme that quantizes nothing of a model is refused, and mistakes are told with their place", "[quant]") {
+  QuantSites sites;
+  config::QuantSettings s = settings("nvfp4_train");  // three layers: the first and the last two stay plain
+  const Plan plan = Plan::resolve(sites.table, s);
+  CHECK(plan.quantized_count() == 0);
+  CHECK_THROWS_WITH(plan.bind(sites.table), ContainsSubstring("quantizes no product of this model"));
+  s = settings("int8_full");
+  s.weight_quantization_calibration_method = "absmax,0";
+  s.places.emplace("weight_quantization_calibration_method", config::Place{"a.toml", 7, 3});
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("a.toml:7:3: [quant] weight_quantization_calibration_method: "));
+  s = settings("no_such_scheme");
+  s.places.emplace("quantization", config::Place{"a.toml", 2, 1});
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("a.toml:2:1: [quant] quantization: There is no scheme 'no_such_scheme'"));
+}
