@@ -82,7 +82,7 @@ class Config {
 std::vector<AxisTile> tiles_of(const json& size, const std::vector<int>& contracted) {
   std::vector<AxisTile> tiles;
   if (size.is_object()) {
-    for (const auto& [axis, tile] : size.items()) tiles.push_back(axis_tile(axis_number(json::parse(axis)), tile));
+    for (const auto& [axis, tile] : size.items()) tiles.push_back(axis_tile(axis_number(parsed(axis)), tile));
   } else if (!size.is_null() && size != 0 && !contracted.empty()) {
     tiles.push_back(axis_tile(contracted.back(), size));
   }
@@ -106,7 +106,7 @@ class DotVerifier {
 
   VerifiedFile run() {
     r_.described("The metadata \"config_defaults\"", [&] {
-      defaults_ = json::parse(r_.file().metadata("config_defaults"));
+      defaults_ = parsed(r_.file().metadata("config_defaults"));
       if (!defaults_.is_object()) refuse("They are no JSON object.");
     });
     r_.each_case([&](const std::string& name, const json& entry) { verify(name, entry); });

@@ -1,6 +1,7 @@
 #include "quant/verify_rules.hpp"
 
 #include "base/error.hpp"
+#include "quant/detail/recording.hpp"
 #include "quant/resolve.hpp"
 #include "quant/rule.hpp"
 
@@ -9,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <iterator>
 #include <string_view>
 
 namespace kvant::quant {
@@ -85,7 +87,7 @@ class RulesVerifier {
 
   /// What the reference refuses to run, as a site of this kind.
   void verify_refusal(const std::string& name, const std::string& call, const std::vector<Rule>& rules, const std::vector<int>& matched) {
-    const json number = json::parse(call);
+    const json number = detail::parsed(call);
     const auto at = static_cast<std::size_t>(index_or_none(number, calls_.size()));
     if (number.is_null() || matched[at] < 0) refuse("The scenario \"{}\" refuses to run the call {}, which no rule matches.", name, call);
     MatmulSite site;
@@ -125,7 +127,7 @@ bool is_json_file(const std::string& path) {
 VerifiedFile verify_rules(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   try {
-    const json file = json::parse(in);
+    const json file = detail::parsed(std::string{std::istreambuf_iterator<char>(in), {}});
     return RulesVerifier(path, file).run();
   } catch (const json::exception& e) {
     refuse("{}: the file is not described as a table of rules is: {}.", path, e.what());

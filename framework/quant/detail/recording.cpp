@@ -1,5 +1,6 @@
 #include "quant/detail/recording.hpp"
 
+#include "base/json_depth.hpp"
 #include "base/kokkos.hpp"
 #include "kernels/transfer.hpp"
 #include "numerics/bf16.hpp"
@@ -14,6 +15,12 @@ bool same(float a, float b) {
   // The sign of a NaN, and of a zero, is the processor's.
   const auto flushed = [](float v) { return std::fabs(v) < 0x1p-126f ? 0.0f : v; };
   return (std::isnan(a) && std::isnan(b)) || flushed(a) == flushed(b);
+}
+
+json parsed(std::string_view text) {
+  constexpr int deepest = 32;
+  if (const int depth = json_depth(text); depth > deepest) refuse("The text nests {} brackets; up to {} are read.", depth, deepest);
+  return json::parse(text);
 }
 
 int64_t whole_number(const json& value) {
@@ -138,11 +145,11 @@ Recording::Recording(const data::SafetensorsFile& file, const Exec& exec) : file
 
 void Recording::each_case(const std::function<void(const std::string&, const json&)>& verify) {
   std::vector<std::string> names;
-  described("The list of cases", [&] { names = json::parse(file_.metadata("cases")).get<std::vector<std::string>>(); });
+  described("The list of cases", [&] { names = parsed(file_.metadata("cases")).get<std::vector<std::string>>(); });
   for (const std::string& name : names)
     described(fmt::format("The case \"{}\"", name), [&] {
       ArenaScope workspace(bench_.arena());
-      verify(name, json::parse(file_.metadata("case/" + name)));
+      verify(name, parsed(file_.metadata("case/" + name)));
     });
 }
 

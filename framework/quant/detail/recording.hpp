@@ -46,6 +46,9 @@ class Bench {
 /// Equal as recorded values are: two NaN are, and subnormal numbers are zero (the reference's processor flushes them).
 bool same(float a, float b);
 
+/// Of a text that anybody may have written: throws UsageError where brackets nest deeper than any description does.
+nlohmann::json parsed(std::string_view text);
+
 /// A whole number of a case's description; throws UsageError for anything else, and for one that no size can be.
 int64_t whole_number(const nlohmann::json& value);
 /// An axis: a whole number that a tensor may have as one.

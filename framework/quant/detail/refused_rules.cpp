@@ -43,9 +43,9 @@ struct Place {
   int64_t tokens = 0;
 };
 std::optional<Place> place_of(const Recording& r, const std::string& layout) {
-  std::vector<std::string> names = json::parse(r.file().metadata("cases"));
+  std::vector<std::string> names = parsed(r.file().metadata("cases"));
   for (const std::string& name : names) {
-    const json entry = json::parse(r.file().metadata("case/" + name));
+    const json entry = parsed(r.file().metadata("case/" + name));
     if (entry.at("layout") != layout) continue;
     const Shape x = r.shape_of(entry.at("lhs")), w = r.shape_of(entry.at("rhs"));
     const DotAxes axes = dot_axes_from(entry.at("dimension_numbers"), x, w);
@@ -120,7 +120,7 @@ void verify_refused_rules(Recording& r) {
   if (!r.file().metadata().contains("rejected")) return;
   json rejected;
   r.described("The metadata \"rejected\"", [&] {
-    rejected = json::parse(r.file().metadata("rejected"));
+    rejected = parsed(r.file().metadata("rejected"));
     if (!rejected.is_object()) refuse("It is no JSON object.");
   });
   for (const auto& [name, entry] : rejected.items()) r.described(fmt::format("The refused rule \"{}\"", name), [&] { verify(r, name, entry); });

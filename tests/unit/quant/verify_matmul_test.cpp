@@ -195,6 +195,8 @@ TEST_CASE("a file that describes its products wrongly is refused by name", "[qua
   refuses([](json& h, json&) { std::swap(h["base/int8/fwd_lhs_q"], h["base/int8/fwd_rhs_q"]); }, "its case has");
   refuses([](json& h, json&) { std::swap(h["base/int8/out"], h["base/int8_bf16/out"]); }, "its case gives float32");
   refuses([](json& h, json&) { h["base/int8/out"]["shape"] = {1, 2, 3, 2, 24}; }, "5 axes");
+  refuses([](json& h, json&) { h["__metadata__"]["case/base/int8"] = std::string(1'000'000, '['); }, "The case \"base/int8\": The text nests 1000000 brackets");
+  refuses([](json& h, json&) { h["__metadata__"]["cases"] = std::string(1'000'000, '['); }, "The list of cases: The text nests");
   refuses([](json& h, json&) { h["__metadata__"]["rejected"] = "7"; }, "\"rejected\"");
   refuses([](json& h, json&) { h["__metadata__"]["rejected"] = R"({"odd": {"layout": "btk_kn"}})"; }, "The refused rule \"odd\"");
 

@@ -72,4 +72,5 @@ TEST_CASE("a table of rules that describes itself wrongly is refused by name", "
   refuses(scenario([](json& s) { s["rules"][0]["module_path"] = "("; }), "no valid regular expression");
   refuses(scenario([](json& s) { s["rules"][0]["weight_qtype"] = 8; }), "not described");
   CHECK_THROWS_WITH(verify_rules(folder.write("wrong.json", "{ \"format\": ")), ContainsSubstring("wrong.json"));
+  CHECK_THROWS_WITH(verify_rules(folder.write("wrong.json", "{\"format\":" + std::string(1'000'000, '['))), ContainsSubstring("wrong.json: The text nests 1000001 brackets"));
 }
