@@ -9,6 +9,7 @@
 #include "kernels/grouped_gemm.hpp"
 #include "kernels/peak.hpp"
 #include "kernels/scaled_gemm.hpp"
+#include "quant/product.hpp"
 #include "train/runtime.hpp"
 
 #include <fmt/format.h>
@@ -57,6 +58,47 @@ struct Weight {
   ScaledOperand operand(const TensorView& scale) const { return {codes.view, false, scale, packed.bytes == 0 ? nullptr : &packed}; }
 };
 
+/// x in tiles of 1 x 128 by w in tiles of 128 x 128, as a quantized product runs them.
+class Blocks {
+ public:
+  Blocks(BenchRounds& bench, const Size& s, const std::string& qtype)
+      : bench_(bench),
+        x_codes_(codec_of(qtype).storage(), {s.m, s.k}, 1),
+        w_codes_(codec_of(qtype).storage(), {s.k, s.n}, 2),
+        x_scales_(DType::f32, {s.m * s.k / 128}, 3),
+        w_scales_(DType::f32, {s.k * s.n / 16384}, 4) {
+    recipe_.qtype = qtype;
+    recipe_.codec = &codec_of(qtype);
+    recipe_.contracted = {128, 0};
+    x_ = side(x_codes_, x_scales_, {1, 128, 1, 1}, 1);
+    w_ = side(w_codes_, w_scales_, {128, 128, 1, 1}, 0);
+  }
+  static bool fits(const Size& s) { return s.k % 128 == 0 && s.n % 128 == 0; }
+
+  void multiply(const TensorView& c) {
+    StepContext ctx{bench_.exec(), bench_.arena(), bench_.arena()};
+    const bool integer = recipe_.codec->storage() == DType::i8;
+    quant::multiply(ctx, integer ? quant::Product::integer_blocks : quant::Product::values, x_, w_, {}, c, Write::overwrite);
+  }
+
+ private:
+  static const quant::Codec& codec_of(const std::string& qtype) { return *quant::builtin_codec(qtype); }
+  quant::Side side(const Filled& codes, const Filled& scales, const kvant::TileShape& tile, int contracted) const {
+    quant::Side side;
+    side.quantized.codes = codes.view;
+    side.quantized.scale = scales.view;
+    side.quantized.tile = tile;
+    side.recipe = &recipe_;
+    side.contracted = contracted;
+    return side;
+  }
+
+  BenchRounds& bench_;
+  Filled x_codes_, w_codes_, x_scales_, w_scales_;
+  quant::OperandRecipe recipe_;
+  quant::Side x_, w_;
+};
+
 void dense(BenchRounds& bench, const Size& s) {
   const Filled a(DType::f32, {s.m, s.k}, 1), b(DType::f32, {s.k, s.n}, 2), c(DType::f32, {s.m, s.n}, 3);
   const Filled ah(DType::bf16, {s.m, s.k}, 1), bh(DType::bf16, {s.k, s.n}, 2), a8(DType::e4m3fn, {s.m, s.k}, 1), b8(DType::e4m3fn, {s.k, s.n}, 2);
@@ -81,6 +123,13 @@ void dense(BenchRounds& bench, const Size& s) {
       {"e4m3 scaled, 12-bit fixed point", fixed_point, s.operations(), DType::f32},
       {"int8 scaled, weight packed", scaled(q.view, w.operand(columns.view)), s.operations(), DType::i8},
       {"int8 scaled, weight not packed", scaled(q.view, {w.codes.view, false, columns.view, nullptr}), s.operations(), DType::i8}};
+  std::unique_ptr<Blocks> int8_blocks, fp8_blocks;
+  if (Blocks::fits(s)) {
+    int8_blocks = std::make_unique<Blocks>(bench, s, "int8");
+    fp8_blocks = std::make_unique<Blocks>(bench, s, "float8_e4m3fn");
+    forward.push_back({"int8, scales of 1x128 and 128x128", [&] { int8_blocks->multiply(c.view); }, s.operations(), DType::i8});
+    forward.push_back({"e4m3, scales of 1x128 and 128x128", [&] { fp8_blocks->multiply(c.view); }, s.operations(), DType::f32});
+  }
   bench.compare(fmt::format("c[{0},{2}] = a[{0},{1}] b[{1},{2}], ratio to f32", s.m, s.k, s.n), forward);
   std::vector<Variant> wgrad = {
       {"f32", [&] { gemm(bench.exec(), true, false, a.view, fdy.view, dw.view, Write::overwrite, arena); }, s.operations(), DType::f32},
