@@ -24,7 +24,11 @@ int run(const Arguments& arguments) {
   const std::unique_ptr<data::Dataset> dataset = setup.make_dataset();
   if (dataset->eval_rows() == 0) refuse("Nothing is held out: data.eval_fraction is 0.");
   auto model = make_model(setup.settings.model);
-  quant::Plan::bind(model->sites(), setup.settings);
+  const quant::Plan plan = quant::Plan::bind(model->sites(), setup.settings);
+  if (const MatmulSite* site = plan.remembers_ranges())
+    refuse("{} takes its ranges from earlier steps, and a file of weights has none of them: evaluate with a [quant] that measures, such as "
+           "--set quant.quantization=fp8_full, or \"\".",
+           site->path);
   train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
   engine.allocate();
   train::load_parameters(arguments.parameters, engine.model(), runtime.exec());

@@ -31,6 +31,7 @@ std::vector<Group> groups_of(const Settings& s) {
        {"tokenizer_type", "document_separator", "packing", "packing_type", "max_segments_per_seq", "eval_fraction", "data_shuffle_seed"}},
       {o.lr_schedule_type == "constant", "optimizer", "lr_schedule_type = \"constant\" does not decay", {"learning_rate_final_fraction"}},
       {o.lr_schedule_type != "wsd", "optimizer", "lr_schedule_type is not \"wsd\"", {"wsd_decay_steps_fraction", "wsd_decay_style"}},
+      {!s.quant.anything(), "metrics", "nothing is quantized", {"quantization_stats"}},
       {s.metrics.eval_steps == 0, "metrics", "eval_steps = 0 turns evaluation off", {"eval_interval"}},
   };
 }

@@ -274,8 +274,11 @@ void store_where_unclipped(const Exec& exec, const ClipMask& mask, const TensorV
 namespace quantize_detail {
 namespace {
 
-template <class T>
-void multiply(const Exec& exec, const QuantizeJob& job, float* product) {
+KOKKOS_INLINE_FUNCTION void store_as(float& to, float v) { to = v; }
+KOKKOS_INLINE_FUNCTION void store_as(bf16_t& to, float v) { to = to_bf16(v); }
+
+template <class T, class To>
+void multiply(const Exec& exec, const QuantizeJob& job, To* product) {
   const Source<T> in = make_source<T>(job);
   Kokkos::parallel_for(
       "kvant::store_multiplied", Range(exec.space, 0, in.rows), KOKKOS_LAMBDA(const long r) {
@@ -284,11 +287,11 @@ void multiply(const Exec& exec, const QuantizeJob& job, float* product) {
         const float* factors = orphan ? nullptr : in.column_factors(group);
         const float factor = orphan ? 0.0f : in.row_factor(r);
         const T* x = in.row(r);
-        float* to = product + r * in.cols;
+        To* to = product + r * in.cols;
         if (factors != nullptr)
-          for (long c = 0; c < in.cols; ++c) to[c] = to_float(x[c]) * factors[c];
+          for (long c = 0; c < in.cols; ++c) store_as(to[c], to_float(x[c]) * factors[c]);
         else
-          for (long c = 0; c < in.cols; ++c) to[c] = orphan ? 0.0f : to_float(x[c]) * factor;
+          for (long c = 0; c < in.cols; ++c) store_as(to[c], orphan ? 0.0f : to_float(x[c]) * factor);
       });
 }
 
@@ -321,10 +324,15 @@ void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorVie
 }
 
 void store_multiplied(const Exec& exec, const QuantizeJob& job, const TensorView& product) {
-  require(product.dtype == DType::f32 && product.contiguous() && product.rows() == job.x.rows() && product.cols() == job.x.cols(),
+  const bool narrow = product.dtype == DType::bf16 && job.x.dtype == DType::bf16;
+  require((product.dtype == DType::f32 || narrow) && product.contiguous() && product.rows() == job.x.rows() && product.cols() == job.x.cols(),
           "A product of shape {} in {} does not fit a tensor of shape {}.", to_string(product.shape), name_of(product.dtype), to_string(job.x.shape));
-  job.x.dtype == DType::f32 ? quantize_detail::multiply<float>(exec, job, product.as<float>())
-                            : quantize_detail::multiply<bf16_t>(exec, job, product.as<float>());
+  if (narrow)
+    quantize_detail::multiply<bf16_t>(exec, job, product.as<bf16_t>());
+  else if (job.x.dtype == DType::f32)
+    quantize_detail::multiply<float>(exec, job, product.as<float>());
+  else
+    quantize_detail::multiply<bf16_t>(exec, job, product.as<float>());
 }
 
 }  // namespace kvant

@@ -93,7 +93,7 @@ void largest_magnitude(const Exec& exec, const QuantizeJob& job, const TensorVie
 /// The same for each row: i32 [R].
 void row_magnitudes(const Exec& exec, const QuantizeJob& job, const TensorView& magnitudes);
 
-/// product (f32 [R,C], dense) = x · multiplier of the job; rows of no group are zero where the multiplier has numbers for
+/// product (f32, or bf16 where x is: rounded; [R,C], dense) = x · multiplier of the job; rows of no group are zero where the multiplier has numbers for
 /// groups.
 void store_multiplied(const Exec& exec, const QuantizeJob& job, const TensorView& product);
 

@@ -67,24 +67,6 @@ void settle_ranges(const Exec& exec, const TensorView& largest, bool reference, 
       KOKKOS_LAMBDA(const long i) { range[i] = tile_values_detail::settled(range[i], magnitude[i], reference); });
 }
 
-void store_product(const Exec& exec, const QuantizeJob& job, const TensorView& product) {
-  require(job.x.dtype == DType::bf16 && product.dtype == DType::bf16 && product.contiguous() && product.rows() == job.x.rows() &&
-              product.cols() == job.x.cols() && job.multiplier.data != nullptr,
-          "A product of shape {} in {} does not fit a tensor of {} of shape {} with a multiplier.", to_string(product.shape),
-          name_of(product.dtype), name_of(job.x.dtype), to_string(job.x.shape));
-  const auto* x = job.x.as<bf16_t>();
-  const float* factors = job.multiplier.as<float>();
-  auto* result = product.as<bf16_t>();
-  const long cols = product.cols(), stride = job.x.shape.rank == 2 ? job.x.stride[0] : cols;
-  const Along along = job.multiplier_along;
-  Kokkos::parallel_for(
-      "kvant::store_product", Range(exec.space, 0, product.numel()), KOKKOS_LAMBDA(const long i) {
-        const long r = i / cols, c = i % cols;
-        const float factor = factors[along == Along::row ? r : along == Along::column ? c : 0];
-        result[i] = to_bf16(to_float(x[r * stride + c]) * factor);
-      });
-}
-
 void gather_tiles(const Exec& exec, const TileJob& job, const TensorView& values) {
   const int64_t tiles = tile_count(job.x.shape, job.tile);
   require(

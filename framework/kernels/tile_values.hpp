@@ -16,9 +16,6 @@ void gather_tiles(const Exec& exec, const TileJob& job, const TensorView& values
 /// ranges, largest: f32 [tiles].
 void settle_ranges(const Exec& exec, const TensorView& largest, bool reference, const TensorView& ranges);
 
-/// product (bf16 [R,C], dense) = x · multiplier of the job, rounded: the reference rounds before it quantizes. x is bf16.
-void store_product(const Exec& exec, const QuantizeJob& job, const TensorView& product);
-
 /// dst = or += src where low <= reference <= high of its tile, else 0 or nothing: the straight-through gradient of an
 /// operand that was clipped. reference f32 or bf16, src f32, dst f32 or bf16, all dense and of one shape. An empty
 /// `low` stands for -high; bounds are f32, one for each tile or one for the whole tensor.

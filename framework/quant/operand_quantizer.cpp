@@ -86,7 +86,7 @@ void quantize_operand(const Exec& exec, Arena& arena, const OperandRecipe& recip
   }
   if (recipe.law.input_arithmetic && job.x.dtype == DType::bf16 && job.multiplier.data != nullptr) {
     plain.x = arena.allocate(DType::bf16, {job.x.rows(), job.x.cols()});
-    store_product(exec, job, plain.x);
+    store_multiplied(exec, job, plain.x);  // the reference rounds before it quantizes
     plain.multiplier = {};
   }
   quantize_tiles(exec, arena, *recipe.codec, recipe.calibration, tiles_of(plain));

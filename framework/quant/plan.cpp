@@ -135,6 +135,8 @@ void throw_all(const std::string& title, const std::vector<std::string>& sentenc
 
 namespace {
 
+bool sums_fp8(const Decision& d) { return d.recipe && sums_codes(*d.recipe, d.site->kind == SiteKind::grouped); }
+
 /// The scheme that is asked for, or null; that there is none is told with the place of the key.
 Scheme* scheme_of(const config::QuantSettings& settings) {
   const std::string name = settings.scheme();
@@ -188,6 +190,9 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
     plan.decisions_.push_back(decision);
   }
   for (const Entry& entry : entries) refuse_idle(entry, sites);
+  if (settings.fp8_accumulation != "f32" && std::ranges::none_of(plan.decisions_, sums_fp8))
+    refuse("{} = \"{}\" has nothing to act on: no product of this plan multiplies fp8 codes.", settings.place("fp8_accumulation"),
+           settings.fp8_accumulation);
   throw_all(fmt::format("{} axes do not divide into the tiles that share a scale:", misfits.size()), misfits);
   return plan;
 }
@@ -278,6 +283,12 @@ Plan Plan::bind(SiteTable& sites, const config::Settings& settings) {
   Plan plan = resolve(sites, settings.quant, {}, sequences * settings.model.max_target_length);
   plan.bind(sites);
   return plan;
+}
+
+const MatmulSite* Plan::remembers_ranges() const {
+  for (const Decision& d : decisions_)
+    if (d.recipe && (has_state(d.recipe->act) || has_state(d.recipe->weight))) return d.site;
+  return nullptr;
 }
 
 int64_t Plan::quantized_count() const {

@@ -61,6 +61,9 @@ class Plan {
   std::string remark() const;
   /// Settings that decided something, with the number of sites: "quantize_mtp = false (18 sites)".
   std::vector<std::string> flags_that_mattered() const;
+  /// The first site whose ranges come from the steps before (delayed scaling, act_static_scale), which weights alone do not
+  /// hold; null: none.
+  const MatmulSite* remembers_ranges() const;
   /// What bind() would refuse, one sentence each: types without kernels, forms of products that are not offered.
   std::vector<std::string> unsupported() const;
 

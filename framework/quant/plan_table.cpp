@@ -234,7 +234,7 @@ std::vector<std::string> Plan::flags_that_mattered() const {
     if (!d.recipe) continue;
     if (settings_.quantize_router_proj && d.site->path.ends_with("/gate")) count("quantize_router_proj = true");
     if (!settings_.qwix_compat.empty()) count(fmt::format("qwix_compat = \"{}\"", settings_.qwix_compat));
-    if (settings_.fp8_accumulation != "f32") count(fmt::format("fp8_accumulation = \"{}\"", settings_.fp8_accumulation));
+    if (settings_.fp8_accumulation != "f32" && sums_codes(*d.recipe, d.site->kind == SiteKind::grouped)) count(fmt::format("fp8_accumulation = \"{}\"", settings_.fp8_accumulation));
   }
   std::vector<std::string> texts;
   for (const auto& [flag, sites] : counts) texts.push_back(fmt::format("{} ({} sites)", flag, sites));

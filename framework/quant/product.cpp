@@ -35,6 +35,7 @@ ScaledOperand with_scale_behind(StepContext& ctx, const Side& side, bool trans) 
 ScaledOperand as_values(StepContext& ctx, const Side& side, bool trans) {
   if (side.recipe == nullptr) return with_scale_behind(ctx, side, trans);
   const TensorView values = ctx.arena.allocate(DType::f32, side.quantized.codes.shape);
+  if (values.numel() == 0) return {by_group(side, values), trans, {}, nullptr};
   if (side.bare)
     side.recipe->codec->decode(ctx.exec, side.quantized.codes, values);
   else
@@ -106,6 +107,7 @@ void multiply_blocks(StepContext& ctx, const Side& left, const Side& right, cons
 void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode,
               Accumulation accumulation) {
   ArenaScope workspace(ctx.arena);
+  if (product == Product::integer_blocks && left.matrix().numel() == 0) product = Product::values;  // nothing to divide into blocks
   if (product == Product::integer_blocks) return multiply_blocks(ctx, left, right, offsets, c, mode);
   const bool values = product == Product::values;
   const auto operand = [&](const Side& side, bool trans) { return values ? as_values(ctx, side, trans) : with_scale_behind(ctx, side, trans); };

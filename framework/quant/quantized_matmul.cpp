@@ -150,8 +150,7 @@ class QuantizedMatmul final : public MatmulOp {
     if (!weight_.folds_scale()) return job;
     const TensorView& scale = weight_.quantized().scale;
     job.multiplier = scale;
-    job.multiplier_along = scale.numel() == 1 && site_.n != 1 ? Along::tensor : Along::column;
-    if (scale.numel() == 1) job.multiplier_along = Along::tensor;
+    job.multiplier_along = scale.numel() == 1 ? Along::tensor : Along::column;
     if (recipe_->weight.granularity == Granularity::per_expert_column && scale.numel() != 1) job.offsets = groups.offsets;
     return job;
   }
@@ -165,10 +164,7 @@ class QuantizedMatmul final : public MatmulOp {
     if (!folds_act_scale()) return job;
     const TensorView& scale = x.find(act_key_)->scale;
     job.multiplier = scale;
-    job.multiplier_along = recipe_->act.granularity == Granularity::per_row && scale.numel() == dy.rows() && recipe_->act.calibration.measured &&
-                                   !has_state(recipe_->act)
-                               ? Along::row
-                               : Along::tensor;
+    job.multiplier_along = scale.numel() == dy.rows() ? Along::row : Along::tensor;
     return job;
   }
 

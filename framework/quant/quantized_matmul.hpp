@@ -3,6 +3,9 @@
 //   dx = q(g·s_w)·q(w)ᵀ · s_row[r]        the residual's scale is folded into g before g is quantized, by row …
 //   dw = q(x)ᵀ·q(g·s_x) · s_column[j]     … and by column: two different tensors (maxtext-semantics 1.4, 3.4; Qwix
 //   dot_general_qt)
+// So it is where rows and columns have the scales. What else a recipe may say (tiles, zero points, operands that stay plain, residuals,
+// ranges from earlier steps, transforms) and which products then run on values is docs/numerics.md; product_of (recipe.hpp)
+// decides, for the table and for the op alike. Rows of experts are filled up to whole blocks where blocks lie along them.
 // Codes of x are made by prepare() and serve every site that reads x, forward and backward. Codes of w are made and
 // packed once per value of the weight and serve every micro-batch. Where a calibration clips, a dense product's
 // gradients are zero beyond its range (straight-through); an expert product's are not masked.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace kvant::quant {
 namespace {
@@ -114,6 +115,13 @@ std::string arithmetic_of(const Recipe& recipe, Arm arm, bool grouped) {
       return one_plain || shifted ? "f32 of quantized values" : std::string(name_of(recipe.accumulation)) + " of codes in blocks";
   }
   return "?";
+}
+
+bool sums_codes(const Recipe& recipe, bool grouped) {
+  return std::ranges::any_of(std::array{Arm::forward, Arm::dgrad, Arm::wgrad}, [&](Arm arm) {
+    const Product product = product_of(recipe, arm, grouped);
+    return recipe.left(arm).quantized() && recipe.right(arm).quantized() && (product == Product::codes || product == Product::values);
+  });
 }
 
 std::vector<std::string> types_without_codec(const Recipe& recipe) {

@@ -113,6 +113,9 @@ Product product_of(const Recipe& recipe, Arm arm, bool grouped);
 /// The same in words: "int32", "int32 in blocks", "f32 of codes", "f32 of codes in blocks", "f32 of quantized values", "f32".
 std::string arithmetic_of(const Recipe& recipe, Arm arm, bool grouped);
 
+/// True where an arm sums products of codes that are no integers: what fp8_accumulation is about.
+bool sums_codes(const Recipe& recipe, bool grouped);
+
 /// The types of this recipe that this version has no codec for.
 std::vector<std::string> types_without_codec(const Recipe& recipe);
 

@@ -73,7 +73,7 @@ constexpr Operand weight_fields{"weight", "weight_qtype", "weight_calibration_me
 constexpr Operand act_fields{"activation", "act_qtype", "act_calibration_method", "tile_size"};
 constexpr Operand dgrad_fields{"gradient", "bwd_qtype", "bwd_calibration_method", "dlhs_tile_size"};
 constexpr Operand wgrad_fields{"gradient", "bwd_qtype", "bwd_calibration_method", "bwd_weight_grad_tile_size"};
-constexpr Operand drhs_fields{"gradient", "bwd_qtype", "drhs_calibration_method", "bwd_weight_grad_tile_size"};
+constexpr Operand drhs_fields{"gradient", "bwd_qtype", "drhs_grad_calibration_method", "bwd_weight_grad_tile_size"};
 
 class Resolver {
  public:
@@ -223,6 +223,10 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   resolver.tiles(weight_fields, r.weight, on_axis(rule.weight_tile, 0, true), site.k, on_axis(rule.weight_tile, 1, false), site.n);
   resolver.tiles(dgrad_fields, r.grad_input, rule.dgrad_tile, site.n);
   resolver.tiles(wgrad_fields, r.grad_weight, rule.wgrad_tile, 0);
+  if (site.kind == SiteKind::grouped && r.grad_weight.contracted.parts > 1)
+    refuse("{}: a share of the tokens is no tile of an expert's, whose number changes from step to step, and would be shared among experts ({}); a "
+           "count such as 128 is.",
+           rule.place("bwd_weight_grad_tile_size"), site.path);
   resolver.delay(r.act, rule.delayed_forward);
   resolver.delay(r.weight, rule.delayed_forward);
   resolver.delay(r.grad_input, rule.delayed_backward);

@@ -87,7 +87,7 @@ Rule logits_rule(const QuantSettings& settings, const Rule& layers) {
   logits.flags = shaping(flags);
   for (const char* field : {"weight_calibration_method", "act_calibration_method"})
     if (!both.empty()) logits.places[field] = settings.place("logits_proj_quant_calibration_method");
-  for (const char* field : {"bwd_calibration_method", "drhs_calibration_method"})
+  for (const char* field : {"bwd_calibration_method", "drhs_grad_calibration_method"})
     if (!gradients.empty()) logits.places[field] = settings.place("logits_proj_bwd_quant_calibration_method");
   return logits;
 }
@@ -140,7 +140,7 @@ std::vector<Rule> full_rules(const QuantSettings& settings, const FullTypes& typ
   for (const auto& [field, key] : {std::pair("weight_calibration_method", both ? "quantization_calibration_method" : "weight_quantization_calibration_method"),
                                    std::pair("act_calibration_method", both ? "quantization_calibration_method" : "act_quantization_calibration_method"),
                                    std::pair("bwd_calibration_method", "bwd_quantization_calibration_method"),
-                                   std::pair("drhs_calibration_method", "drhs_grad_quantization_calibration_method")})
+                                   std::pair("drhs_grad_calibration_method", "drhs_grad_quantization_calibration_method")})
     if (settings.places.contains(key)) layers.places[field] = settings.place(key);
   if (settings.bwd_delayed_scaling)
     layers.delayed_backward = DelayedScaling{settings.bwd_delayed_scaling_history, settings.bwd_delayed_scaling_margin,

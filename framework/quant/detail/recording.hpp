@@ -1,5 +1,5 @@
 // A file of recorded values while it is being verified: what it says of its cases, read with suspicion, its tensors, and
-// what came of comparing with them. Shared by the readers of all kinds (verify_quantizers.cpp, verify_matmul.cpp).
+// what came of comparing with them. Shared by the readers of all kinds (quant/verify_*.cpp).
 #pragma once
 
 #include "base/error.hpp"

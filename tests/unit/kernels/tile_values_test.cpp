@@ -1,4 +1,5 @@
 #include "kernels/tile_values.hpp"
+#include "kernels/quantize.hpp"
 #include "base/error.hpp"
 #include "numerics/bf16.hpp"
 #include "reference/quantize_tiles.hpp"
@@ -153,13 +154,13 @@ TEST_CASE("a product with a multiplier is rounded to bf16 before it is quantized
     job.x = values;
     job.multiplier = multiplier;
     job.multiplier_along = along;
-    store_product(Exec{}, job, product);
+    store_multiplied(Exec{}, job, product);
     Kokkos::fence();
     const auto got = product.floats(), m = multiplier.floats();
     for (std::size_t i = 0; i < 6; ++i) {
       const float factor = m[along == Along::row ? i / 3 : along == Along::column ? i % 3 : 0];
       CHECK(got[i] == to_float(to_bf16(static_cast<float>(x[i]) * factor)));
     }
-    CHECK_THROWS_AS(store_product(Exec{}, QuantizeJob{}, product), Error);
+    CHECK_THROWS_AS(store_multiplied(Exec{}, QuantizeJob{}, product), Error);
   }
 }

@@ -250,6 +250,11 @@ TEST_CASE("fixed-point sums are for e4m3fn by e4m3fn, and the table says where t
   const Plan e4m3 = Plan::resolve(sites.table, s);
   CHECK(e4m3.unsupported().empty());
   CHECK_THAT(e4m3.table(), ContainsSubstring("fixed of codes"));
+  config::QuantSettings idle = settings("int8_full");
+  idle.fp8_accumulation = "fixed";
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, idle), ContainsSubstring("has nothing to act on: no product of this plan multiplies fp8 codes"));
+  CHECK(e4m3.remembers_ranges() == nullptr);
+  CHECK(Plan::resolve(sites.table, settings("fp8_gpu")).remembers_ranges() != nullptr);
   s.fp8_accumulation = "fp16x128";
   CHECK_THAT(Plan::resolve(sites.table, s).unsupported().front(), ContainsSubstring("sums in float16"));
 }

@@ -227,3 +227,25 @@ TEST_CASE("a transform of both operands leaves a product what it is, but for the
     }
   }
 }
+
+TEST_CASE("a product of no rows is legal in tiles and blocks, too", "[quant][tiles]") {  // reports D11, D12
+  for (const bool grouped : {false, true}) {
+    for (const std::string qtype : {"mxfp8", "int8"}) {
+      INFO(qtype << (grouped ? " grouped" : " dense"));
+      auto rule = types(qtype, qtype, qtype);
+      if (qtype == "int8") rule.act_tile.contracted = rule.weight_tile.contracted = rule.wgrad_tile = {16, 0};
+      QuantProblem p(0, 64, 32, rule, grouped ? std::vector<int>{0, 0, 0} : std::vector<int>{});
+      p.set({}, uniform_values(p.group_count() * 64 * 32, 2), {});
+      p.forward();
+      p.backward();
+      for (const float v : p.dw()) REQUIRE(v == 0.0f);
+    }
+  }
+}
+
+TEST_CASE("a share of an expert's tokens is no tile", "[quant][tiles]") {
+  auto rule = types("int8", "int8", "int8");
+  rule.wgrad_tile.share = 0.5;
+  CHECK_NOTHROW(QuantProblem(8, 16, 16, rule));
+  CHECK_THROWS_AS(QuantProblem(8, 16, 16, rule, {0, 3, 8}), UsageError);
+}
