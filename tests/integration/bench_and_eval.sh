@@ -52,4 +52,9 @@ printf '\x7f' | dd of=changed/ds3_tiny.none.safetensors bs=1 seek=$(($(stat -c %
 expect 1 verify changed/ds3_tiny.none.safetensors
 shows "DOES NOT HOLD"
 
+# Ranges from earlier steps are in no file of weights: not evaluated as if they were.
+delayed=(--set quant.quantization=fp8_gpu --set quant.quantize_mtp=false --set quant.quantize_logits_proj=false --set quant.bwd_stochastic_rounding=)
+expect 2 eval "$quick" "${small[@]}" "${delayed[@]}" --params run/parameters.safetensors
+shows "takes its ranges from earlier steps, and a file of weights has none of them"
+
 finish
