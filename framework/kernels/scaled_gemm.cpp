@@ -19,20 +19,20 @@ void require_codes(DType type, const char* operation, const char* name) {
           "{}: the codes of {} must be int8, float8_e4m3fn, float8_e5m2, bfloat16 or float32; they are {}.", operation, name, name_of(type));
 }
 
-/// Scales for `count` indices (of each of `groups` groups).
-detail::GemmScale scale_of(const TensorView& scale, int64_t count, int64_t groups, const char* operation, const char* name) {
+/// Scales for `count` indices (of each of `groups` groups), in each of `blocks` blocks.
+detail::GemmScale scale_of(const TensorView& scale, int64_t count, int64_t groups, int64_t blocks, const char* operation, const char* name) {
   if (scale.empty()) return {};
   require(scale.dtype == DType::f32 && scale.contiguous(), "{}: the scales of {} must be dense float32; they are {} of shape {}.", operation, name,
           name_of(scale.dtype), to_string(scale.shape));
-  const int64_t given = scale.numel();
-  if (given == 1) return {scale.as<float>(), 0, 0};
-  if (given == count) return {scale.as<float>(), 1, 0};
-  require(groups > 1 && given == groups * count, "{}: {} has {} scales; 1, {}{} were expected.", operation, name, given, count,
-          groups > 1 ? " or " + std::to_string(groups * count) : "");
-  return {scale.as<float>(), 1, count};
+  const int64_t given = scale.numel(), each = given / blocks;
+  if (given == 1) return {scale.as<float>(), 0, 0, 0};
+  if (given == blocks * each && each == count) return {scale.as<float>(), 1, 0, count};
+  require(groups > 1 && given == blocks * each && each == groups * count, "{}: {} has {} scales; 1, {}{} were expected.", operation, name, given,
+          blocks * count, groups > 1 ? " or " + std::to_string(blocks * groups * count) : "");
+  return {scale.as<float>(), 1, count, groups * count};
 }
 
-void check_packed(const ScaledOperand& rhs, int64_t groups, int64_t contracted, int64_t columns, bool integer, const char* operation) {
+void check_packed(const ScaledOperand& rhs, int64_t groups, int64_t contracted, int64_t columns, int64_t block, bool integer, const char* operation) {
   const PackedOperand& p = *rhs.packed;
   require(integer, "{}: a packed operand was given with codes of {}; only int8 by int8 reads packed codes.", operation, name_of(rhs.codes.dtype));
   require(p.isa == chosen_isa(), "{}: the packed operand is in the order of {}, but the product runs on {}.", operation, name_of(p.isa),
@@ -40,6 +40,15 @@ void check_packed(const ScaledOperand& rhs, int64_t groups, int64_t contracted, 
   require(p.groups == groups && p.contracted == contracted && p.columns == columns,
           "{}: the packed operand holds {} x [{}, {}]; {} x [{}, {}] was expected.", operation, p.groups, p.contracted, p.columns, groups, contracted,
           columns);
+  require(p.block == block, "{}: the packed operand is packed in blocks of {} steps, but the product has blocks of {} (0: one block).", operation, p.block, block);
+}
+
+/// The blocks of the contracted axis of a product, whose length goes into the problem.
+int64_t blocks_of(const ScaledOperand& lhs, GemmProblem& p, const char* operation) {
+  if (lhs.block == 0 || p.k == 0) return 1;
+  require(lhs.block > 0 && p.k % lhs.block == 0, "{}: blocks of {} do not divide the contracted axis, which is {} long.", operation, lhs.block, p.k);
+  p.block = lhs.block;
+  return p.k / lhs.block;
 }
 
 void run(const Exec& exec, GemmProblem p, const ScaledOperand& lhs, const ScaledOperand& rhs, const char* operation, Arena& workspace) {
@@ -48,9 +57,10 @@ void run(const Exec& exec, GemmProblem p, const ScaledOperand& lhs, const Scaled
   detail::require_float(p.c.type, operation, "c");
   require(lhs.packed == nullptr, "{}: a left-hand operand is packed during the call; it cannot be given packed.", operation);
   const PackedOperand* packed = rhs.packed != nullptr && rhs.packed->bytes > 0 ? rhs.packed : nullptr;
-  if (packed != nullptr) check_packed(rhs, p.groups, p.k, p.n, p.integer(), operation);
+  if (packed != nullptr) check_packed(rhs, p.groups, p.k, p.n, p.block, p.integer(), operation);
+  const int64_t summed = p.block > 0 ? p.block : p.k;
   if (p.integer() && p.grouping != Grouping::contraction)
-    require(p.k <= max_int8_contraction, "{}: the contracted axis of int8 codes is {} long; more than {} could overflow the int32 sum.", operation, p.k,
+    require(summed <= max_int8_contraction, "{}: the contracted axis of int8 codes is {} long; more than {} could overflow the int32 sum.", operation, summed,
             max_int8_contraction);
   require(lhs.accumulation != Fp8Accumulation::fp16x128, "{}: sums in float16 are not offered by this version.", operation);
   p.fixed_point = lhs.accumulation == Fp8Accumulation::fixed;
@@ -78,8 +88,9 @@ void scaled_gemm(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand
   p.a = {a.data, a.type, a.ld, lhs.trans, 0};
   p.b = {b.data, b.type, b.ld, rhs.trans, 0};
   p.c = {mc.data, mc.type, mc.ld, 0, mode == Write::accumulate};
-  p.scale_a = scale_of(lhs.scale, p.m, 1, operation, "lhs");
-  p.scale_b = scale_of(rhs.scale, p.n, 1, operation, "rhs");
+  const int64_t blocks = blocks_of(lhs, p, operation);
+  p.scale_a = scale_of(lhs.scale, p.m, 1, blocks, operation, "lhs");
+  p.scale_b = scale_of(rhs.scale, p.n, 1, blocks, operation, "rhs");
   run(exec, p, lhs, rhs, operation, workspace);
 }
 
@@ -102,8 +113,9 @@ void scaled_grouped_gemm(const Exec& exec, const ScaledOperand& lhs, const Scale
   p.a = {a.data, a.type, a.ld, false, 0};
   p.b = {b.data, b.type, b.ld, rhs.trans, rhs.codes.stride[0]};
   p.c = {mc.data, mc.type, mc.ld, 0, mode == Write::accumulate};
-  p.scale_a = scale_of(lhs.scale, p.m, 1, operation, "lhs");
-  p.scale_b = scale_of(rhs.scale, p.n, p.groups, operation, "rhs");
+  const int64_t blocks = blocks_of(lhs, p, operation);
+  p.scale_a = scale_of(lhs.scale, p.m, 1, blocks, operation, "lhs");
+  p.scale_b = scale_of(rhs.scale, p.n, p.groups, blocks, operation, "rhs");
   run(exec, p, lhs, rhs, operation, workspace);
 }
 
@@ -114,6 +126,7 @@ void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const
                        w = detail::as_group_matrix(dw, operation, "dw");
   require(a.rows == b.rows && a.cols == w.rows && b.cols == w.cols, "scaled_grouped_gemm_wgrad: lhs {} transposed and rhs {} do not make dw {}.",
           to_string(lhs.codes.shape), to_string(rhs.codes.shape), to_string(dw.shape));
+  require(lhs.block == 0, "scaled_grouped_gemm_wgrad: groups are of any length; blocks of {} are not taken.", lhs.block);
   require(rhs.packed == nullptr, "scaled_grouped_gemm_wgrad: both operands are packed during the call; neither can be given packed.");
   GemmProblem p;
   p.grouping = Grouping::contraction;
@@ -125,21 +138,23 @@ void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const
   p.a = {a.data, a.type, a.ld, true, 0};
   p.b = {b.data, b.type, b.ld, false, 0};
   p.c = {w.data, w.type, w.ld, dw.stride[0], mode == Write::accumulate};
-  p.scale_a = scale_of(lhs.scale, p.m, p.groups, operation, "lhs");
-  p.scale_b = scale_of(rhs.scale, p.n, p.groups, operation, "rhs");
+  p.scale_a = scale_of(lhs.scale, p.m, p.groups, 1, operation, "lhs");
+  p.scale_b = scale_of(rhs.scale, p.n, p.groups, 1, operation, "rhs");
   run(exec, p, lhs, rhs, operation, workspace);
 }
 
-std::size_t packed_bytes(DType dtype, const Shape& stored, bool trans) {
+std::size_t packed_bytes(DType dtype, const Shape& stored, bool trans, int64_t block) {
   if (dtype != DType::i8 || !exec_is_host) return 0;
   require(stored.rank == 2 || stored.rank == 3, "A packed operand has two or three axes; a shape {} was given.", to_string(stored));
   const int64_t groups = stored.rank == 3 ? stored[0] : 1, rows = stored[stored.rank - 2], columns = stored[stored.rank - 1];
-  return detail::int8_packed_bytes(chosen_isa(), groups, trans ? columns : rows, trans ? rows : columns);
+  const int64_t contracted = trans ? columns : rows;
+  require(block == 0 || (block > 0 && contracted % block == 0), "A packed operand of {} contracted steps cannot be packed in blocks of {}.", contracted, block);
+  return detail::int8_packed_bytes(chosen_isa(), groups, contracted, trans ? rows : columns, block);
 }
 
 void pack(const Exec& exec, const TensorView& codes, bool trans, PackedOperand& packed) {
   constexpr const char* operation = "pack";
-  const std::size_t needed = packed_bytes(codes.dtype, codes.shape, trans);
+  const std::size_t needed = packed_bytes(codes.dtype, codes.shape, trans, packed.block);
   if (needed == 0) {
     packed.bytes = 0;  // nothing to read: the product takes the codes
     return;
@@ -154,7 +169,7 @@ void pack(const Exec& exec, const TensorView& codes, bool trans, PackedOperand& 
   packed.contracted = trans ? m.cols : m.rows;
   packed.columns = trans ? m.rows : m.cols;
   detail::int8_pack(exec, packed.isa, {m.data, m.type, m.ld, trans, grouped ? codes.stride[0] : 0}, packed.groups, packed.contracted, packed.columns,
-                    packed.data);
+                    packed.block, packed.data);
 }
 
 }  // namespace kvant

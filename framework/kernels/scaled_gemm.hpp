@@ -2,7 +2,9 @@
 //
 //   c[i,j] (+)= (acc[i,j] · s_lhs[i]) · s_rhs[j],   acc = sum over the contracted axis of codes · codes
 //
-// in exactly this order of multiplications; a scale that is not given is not multiplied. int8 by int8 is integer
+// in exactly this order of multiplications; a scale that is not given is not multiplied. With scales by block of the contracted axis,
+// int8 by int8 (and fixed point) is the sum over blocks of the above; elsewhere a scale is multiplied into its codes, rounded to f32,
+// before they are multiplied. int8 by int8 is integer
 // arithmetic with an int32 sum (exact, -128 included; the contracted axis is at most 131071 long, so that it cannot
 // overflow) by the micro-kernels of kernels/isa/. Every other pair of types is decoded to f32, a block at a time, and
 // multiplied by the f32 GEMM: the CPUs and the portable body have no fp8 arithmetic, so fp8 is emulated there; or, asked for by name, as
@@ -35,6 +37,7 @@ struct PackedOperand {
   std::size_t bytes = 0;
   Isa isa = Isa::portable;  ///< whose order it is; a GEMM that runs another refuses
   int64_t groups = 1, contracted = 0, columns = 0;
+  int64_t block = 0;  ///< contracted steps that are packed together, ScaledOperand::block of the product; 0: all
 };
 
 struct ScaledOperand {
@@ -43,13 +46,16 @@ struct ScaledOperand {
   /// As in gemm: lhs [m,k] (trans: [k,m]); rhs [k,n] (trans: [n,k]); rhs of groups [G,k,n] (trans: [G,n,k]).
   bool trans = false;
   /// f32, dense. Empty: none; 1 element: one for the tensor; else one per index of the axis that is not contracted
-  /// (rhs of groups: [G,n] or [n]).
+  /// (rhs of groups: [G,n] or [n]). With blocks, one of these for each: [blocks, …].
   TensorView scale;
   /// Right-hand operand only, and only for int8 by int8: what pack() made of `codes` (whose data may then be null; type
   /// and shape still count). Null: packed in the workspace during the call.
   const PackedOperand* packed = nullptr;
   /// Left-hand operand only: how the product of e4m3fn by e4m3fn codes is summed. `fixed` with other types is refused.
   Fp8Accumulation accumulation = Fp8Accumulation::f32;
+  /// Left-hand operand only: contracted steps that share scales, in both operands; divides the contracted axis. 0: all of them.
+  /// Not for scaled_grouped_gemm_wgrad, whose groups are of any length.
+  int64_t block = 0;
 };
 
 /// c [m,n], f32 or bf16 (rounded to nearest even after the scales).
@@ -67,11 +73,11 @@ void scaled_grouped_gemm_wgrad(const Exec& exec, const ScaledOperand& lhs, const
 
 /// Bytes that pack() writes for an operand of this type and stored shape ([k,n], [G,k,n], trans: [n,k], [G,n,k]).
 /// 0 for types that are not packed (all but i8): their GEMM decodes them as it goes.
-std::size_t packed_bytes(DType dtype, const Shape& stored, bool trans);
+std::size_t packed_bytes(DType dtype, const Shape& stored, bool trans, int64_t block = 0);
 
 /// Packs int8 `codes` as a right-hand operand, once for all the GEMMs of a step: trans = false for the forward product,
-/// trans = true for the product with the transposed matrix (dgrad). packed.data and packed.bytes are given by the caller,
-/// the rest is filled in.
+/// trans = true for the product with the transposed matrix (dgrad). packed.data, packed.bytes and packed.block are given by the
+/// caller, the rest is filled in.
 void pack(const Exec& exec, const TensorView& codes, bool trans, PackedOperand& packed);
 
 }  // namespace kvant

@@ -2,7 +2,6 @@
 
 #include "base/error.hpp"
 #include "kernels/block_scales.hpp"
-#include "kernels/elementwise.hpp"
 #include "tensor/arena.hpp"
 
 #include <algorithm>
@@ -57,15 +56,6 @@ int64_t contracted_length(const Side& side) {
   return side.contracted == 0 && side.groups > 0 ? shape[0] / side.groups : shape[side.contracted];
 }
 
-/// Elements [at, at + count) of the contracted axis.
-TensorView slice(const TensorView& x, const Side& side, int64_t at, int64_t count) {
-  TensorView part = by_group(side, x);
-  const std::size_t axis = static_cast<std::size_t>(part.shape.rank - 2 + side.contracted);
-  part.data = static_cast<std::byte*>(part.data) + static_cast<std::size_t>(at * part.stride[axis]) * size_of(part.dtype);
-  part.shape.dim[axis] = count;
-  return part;
-}
-
 /// Scales of a side by block [blocks, channels]; none where they went elsewhere.
 TensorView scales_of(StepContext& ctx, const Side& side, int64_t blocks) {
   if (side.bare) return {};
@@ -77,29 +67,42 @@ TensorView scales_of(StepContext& ctx, const Side& side, int64_t blocks) {
   return scales;
 }
 
-/// Integer sums of one block after the other, each with its scales.
-void multiply_blocks(StepContext& ctx, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode) {
+/// How many elements of the contracted axis share both scales.
+int64_t block_of(const Side& left, const Side& right) {
   const int64_t length = contracted_length(left);
   const auto tile = [&](const Side& side) {
-    return side.bare ? length : std::min(length, side.quantized.tile[static_cast<std::size_t>(side.contracted)]);
+    if (side.recipe == nullptr || side.bare) return length;
+    return std::min(length, side.quantized.tile[static_cast<std::size_t>(side.contracted)]);
   };
-  const int64_t block = std::max<int64_t>(1, std::min(tile(left), tile(right)));
-  const int64_t blocks = length / block;
-  const TensorView left_scales = scales_of(ctx, left, blocks), right_scales = scales_of(ctx, right, blocks);
-  const bool exact_sum = c.dtype == DType::f32 || blocks <= 1;
-  const TensorView sum = exact_sum ? c : ctx.arena.allocate(DType::f32, c.shape);  // one rounding of the whole
-  const auto operand = [&](const Side& side, const TensorView& scales, int64_t b) {
-    ScaledOperand part{slice(side.quantized.codes, side, b * block, block), side.contracted == (&side == &left ? 0 : 1), {}, nullptr};
-    if (scales.data != nullptr) part.scale = scales.slice_rows(b, 1).reshaped({scales.shape[1]});
-    return part;
+  return std::max<int64_t>(1, std::min(tile(left), tile(right)));
+}
+
+/// Whether the product can take the scales of blocks as it reads the codes; otherwise the values are made before.
+bool takes_blocks(const Side& left, const Side& right, const TensorView& offsets) {
+  constexpr int64_t fewest = 8;  // with fewer to a scale, there are nearly as many scales as values
+  if (left.matrix().numel() == 0 || (offsets.data != nullptr && left.contracted == 0)) return false;
+  const int64_t block = block_of(left, right);
+  const auto takes = [&](const Side& side) {
+    if (side.recipe == nullptr || side.bare) return true;
+    const QuantizedMatrix& q = side.quantized;
+    const int64_t tile = q.tile[static_cast<std::size_t>(side.contracted)];
+    return side.recipe->codec->readable_by_gemm() && q.zero_point.data == nullptr && (tile % block == 0 || q.scale.numel() == 1);
   };
-  for (int64_t b = 0; b < blocks; ++b) {
-    ArenaScope workspace(ctx.arena);
-    run(ctx, operand(left, left_scales, b), operand(right, right_scales, b), offsets, sum,
-        b > 0 || (exact_sum && mode == Write::accumulate) ? Write::accumulate : Write::overwrite);
-  }
-  if (exact_sum) return;
-  mode == Write::accumulate ? accumulate(ctx.exec, sum, c) : copy(ctx.exec, sum, c);
+  return block >= fewest && block < contracted_length(left) && contracted_length(left) % block == 0 && takes(left) && takes(right);
+}
+
+/// Each block with its scales: behind its sum where that is of integers, else in the values as they are read.
+void multiply_blocks(StepContext& ctx, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode) {
+  const int64_t block = block_of(left, right), blocks = contracted_length(left) / block;
+  const auto operand = [&](const Side& side) {
+    if (side.recipe == nullptr) return ScaledOperand{by_group(side, side.plain), false, {}, nullptr};
+    return ScaledOperand{by_group(side, side.quantized.codes), false, scales_of(ctx, side, blocks), side.packed};
+  };
+  ScaledOperand a = operand(left), b = operand(right);
+  a.trans = left.contracted == 0;
+  b.trans = right.contracted == 1;
+  a.block = blocks > 1 ? block : 0;
+  run(ctx, a, b, offsets, c, mode);
 }
 
 }  // namespace
@@ -107,9 +110,10 @@ void multiply_blocks(StepContext& ctx, const Side& left, const Side& right, cons
 void multiply(StepContext& ctx, Product product, const Side& left, const Side& right, const TensorView& offsets, const TensorView& c, Write mode,
               Accumulation accumulation) {
   ArenaScope workspace(ctx.arena);
+  if (c.numel() == 0) return;
   if (product == Product::integer_blocks && left.matrix().numel() == 0) product = Product::values;  // nothing to divide into blocks
-  if (product == Product::integer_blocks) return multiply_blocks(ctx, left, right, offsets, c, mode);
   const bool values = product == Product::values;
+  if (product == Product::integer_blocks || (values && takes_blocks(left, right, offsets))) return multiply_blocks(ctx, left, right, offsets, c, mode);
   const auto operand = [&](const Side& side, bool trans) { return values ? as_values(ctx, side, trans) : with_scale_behind(ctx, side, trans); };
   ScaledOperand a = operand(left, left.contracted == 0);
   const ScaledOperand b = operand(right, right.contracted == 1);

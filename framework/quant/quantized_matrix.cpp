@@ -48,6 +48,10 @@ TileShape tile_of(const OperandRecipe& recipe, const Shape& matrix, int contract
   return tile;
 }
 
+int64_t block_length(const OperandRecipe& recipe, const Tile& tile, int64_t length) {
+  return !recipe.calibration.measured || has_state(recipe) ? length : std::min(length, length_of(tile, length));
+}
+
 QuantizedMatrix allocate_quantized(Arena& arena, const OperandRecipe& recipe, const Shape& matrix, int contracted, int64_t group_rows, bool keeps_codes) {
   QuantizedMatrix q;
   q.tile = tile_of(recipe, matrix, contracted, group_rows);

@@ -27,6 +27,9 @@ struct QuantizedMatrix {
 /// own where the recipe has them by expert (0: one group).
 TileShape tile_of(const OperandRecipe& recipe, const Shape& matrix, int contracted, int64_t group_rows = 0);
 
+/// Elements of the contracted axis, `length` long, that share a scale of this operand.
+int64_t block_length(const OperandRecipe& recipe, const Tile& tile, int64_t length);
+
 /// Memory for all parts that the recipe needs; the codes only where they are kept.
 QuantizedMatrix allocate_quantized(Arena& arena, const OperandRecipe& recipe, const Shape& matrix, int contracted,
                                    int64_t group_rows = 0, bool keeps_codes = true);

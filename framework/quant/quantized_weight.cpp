@@ -6,6 +6,8 @@
 #include "quant/transform.hpp"
 #include "tensor/arena.hpp"
 
+#include <algorithm>
+
 namespace kvant::quant {
 
 QuantizedWeight::QuantizedWeight(const MatmulSite& site, std::shared_ptr<const Recipe> recipe) : site_(site), recipe_(std::move(recipe)) {
@@ -19,7 +21,18 @@ TensorView QuantizedWeight::gradient() const { return site_.weight.gradient->res
 
 bool QuantizedWeight::packs(bool transposed) const {
   if (transposed && recipe_->weight_residual != Residual::codes) return false;
-  return product_of(*recipe_, transposed ? Arm::dgrad : Arm::forward, site_.groups > 0) == Product::integers;
+  const Product product = product_of(*recipe_, transposed ? Arm::dgrad : Arm::forward, site_.groups > 0);
+  return product == Product::integers || product == Product::integer_blocks;
+}
+
+int64_t QuantizedWeight::packed_block(bool transposed) const {
+  const Arm arm = transposed ? Arm::dgrad : Arm::forward;
+  if (product_of(*recipe_, arm, site_.groups > 0) != Product::integer_blocks) return 0;
+  const OperandRecipe &left = recipe_->left(arm), &weight = recipe_->weight;
+  const int64_t length = transposed ? site_.n : site_.k;
+  const int64_t of_weight = transposed && folds_scale() ? length : block_length(weight, transposed ? weight.other : weight.contracted, length);
+  const int64_t block = std::min(block_length(left, left.contracted, length), of_weight);
+  return block < length ? block : 0;
 }
 
 bool QuantizedWeight::keeps_codes() const { return !packs(false) || (recipe_->weight_residual == Residual::codes && !packs(true)); }
@@ -32,7 +45,8 @@ bool QuantizedWeight::folds_scale() const {
 void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {
   const auto room = [&](PackedOperand& packed, bool transposed) {
     if (!packs(transposed) || packed.data != nullptr) return;
-    packed.bytes = packed_bytes(DType::i8, shape(), transposed);
+    packed.block = packed_block(transposed);
+    packed.bytes = packed_bytes(DType::i8, shape(), transposed, packed.block);
     packed.data = ctx.state.allocate_bytes(packed.bytes);
   };
   room(forward_, false);

@@ -43,6 +43,8 @@ class QuantizedWeight {
   bool quantized_again() const { return recipe_->weight_residual == Residual::requantized; }
   /// The forward product, or dgrad, reads packed integers.
   bool packs(bool transposed) const;
+  /// Steps of the contracted axis that are packed together, as the product's blocks are; 0: all.
+  int64_t packed_block(bool transposed) const;
   bool keeps_codes() const;
   void quantize(StepContext& ctx, const QuantizedMatrix& to);
   void quantize_again(StepContext& ctx);

@@ -92,6 +92,8 @@ Product product_of(const Recipe& recipe, Arm arm, bool grouped) {
   const auto integer = [](const OperandRecipe& o) { return o.codec != nullptr && o.codec->storage() == DType::i8; };
   const bool integers = integer(left) && integer(right);
   if (!left.tiled() && !right.tiled()) return integers ? Product::integers : Product::codes;
+  // Tiles of the forward product's axis alone: along this arm's axis every code has a scale of its own.
+  if (forward_codes && right.tiled() && !right.other.given()) return Product::values;
   const Tile& tile = forward_codes ? right.other : right.contracted;  // of the axis that this arm sums over
   const bool fits = !left.contracted.given() || !tile.given() || left.contracted == tile;
   const bool ragged = grouped && arm == Arm::wgrad;

@@ -9,7 +9,7 @@
 namespace kvant::detail {
 namespace {
 
-constexpr int64_t block = 256;  // isa::float_tile_k
+constexpr int64_t depth = 256;  // isa::float_tile_k
 
 KOKKOS_INLINE_FUNCTION float decoded(const GemmOperand& x, int64_t at) {
   switch (x.type) {
@@ -59,12 +59,23 @@ struct ElementGemm {
       return;
     }
     const int64_t b_group = p.grouping == Grouping::rows ? group : 0;
-    if (p.integer()) return finish(group, c_group, row, j, static_cast<float>(integer_sum(b_group, row, j, first, k)));
-    if (p.fixed_point) return finish(group, c_group, row, j, fixed_sum(b_group, row, j, first, k));
+    if (p.integer() || p.fixed_point) return finish(c_group, row, j, sum_of_blocks(group, b_group, row, j, first, k));
     const bool direct = p.c.type == DType::f32 && !p.scaled();
-    if (!direct) return finish(group, c_group, row, j, float_sum(b_group, row, j, first, k, 0.0f, false));
+    if (!direct) return finish(c_group, row, j, scaled(group, row, j, 0, float_sum(group, b_group, row, j, first, k, 0.0f, false)));
     const float before = p.c.add ? read(c_group, row, j) : 0.0f;
-    store(c_group, row, j, float_sum(b_group, row, j, first, k, before, p.c.add));
+    store(c_group, row, j, float_sum(group, b_group, row, j, first, k, before, p.c.add));
+  }
+
+  /// Sums in integers, each block's with its scales.
+  KOKKOS_FUNCTION float sum_of_blocks(int64_t group, int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k) const {
+    const int64_t length = p.block > 0 ? p.block : k, blocks = p.block > 0 ? k / p.block : 1;
+    float sum = 0.0f;
+    for (int64_t q = 0; q < blocks; ++q) {
+      const int64_t at = first + q * length;
+      const float part = p.integer() ? static_cast<float>(integer_sum(b_group, i, j, at, length)) : fixed_sum(b_group, i, j, at, length);
+      sum = q > 0 ? sum + scaled(group, i, j, q, part) : scaled(group, i, j, q, part);
+    }
+    return sum;
   }
 
   KOKKOS_FUNCTION int32_t integer_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k) const {
@@ -90,20 +101,33 @@ struct ElementGemm {
     return sum * isa::fixed_step;
   }
 
-  KOKKOS_FUNCTION float float_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {
-    for (int64_t begin = 0; begin < k; begin += block) {
-      const int64_t end = begin + block < k ? begin + block : k;
+  KOKKOS_FUNCTION static float scale_at(const GemmScale& s, int64_t group, int64_t index, int64_t q) {
+    return s.data == nullptr ? 1.0f : s.data[q * s.block_stride + group * s.group_stride + index * s.stride];
+  }
+  KOKKOS_FUNCTION float float_sum(int64_t group, int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {
+    const bool in_values = p.scales_in_values();
+    for (int64_t begin = 0; begin < k; begin += depth) {
+      const int64_t end = begin + depth < k ? begin + depth : k;
       float part = 0.0f;
-      for (int64_t q = first + begin; q < first + end; ++q)
-        part = fused(decoded(p.a, place(p.a, 0, i, q)), decoded(p.b, place(p.b, b_group, q, j)), part);
+      for (int64_t q = begin; q < end; ++q) {
+        float a = decoded(p.a, place(p.a, 0, i, first + q)), b = decoded(p.b, place(p.b, b_group, first + q, j));
+        if (in_values) {
+          a *= scale_at(p.scale_a, group, i, q / p.block);
+          b *= scale_at(p.scale_b, group, j, q / p.block);
+        }
+        part = fused(a, b, part);
+      }
       sum = add || begin > 0 ? sum + part : part;
     }
     return sum;
   }
 
-  KOKKOS_FUNCTION void finish(int64_t group, int64_t c_group, int64_t i, int64_t j, float v) const {
-    if (p.scale_a.data != nullptr) v *= p.scale_a.data[group * p.scale_a.group_stride + i * p.scale_a.stride];
-    if (p.scale_b.data != nullptr) v *= p.scale_b.data[group * p.scale_b.group_stride + j * p.scale_b.stride];
+  KOKKOS_FUNCTION float scaled(int64_t group, int64_t i, int64_t j, int64_t q, float v) const {
+    if (p.scale_a.data != nullptr) v *= scale_at(p.scale_a, group, i, q);
+    if (p.scale_b.data != nullptr) v *= scale_at(p.scale_b, group, j, q);
+    return v;
+  }
+  KOKKOS_FUNCTION void finish(int64_t c_group, int64_t i, int64_t j, float v) const {
     store(c_group, i, j, p.c.add ? read(c_group, i, j) + v : v);
   }
 

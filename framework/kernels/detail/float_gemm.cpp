@@ -27,6 +27,14 @@ isa::FloatOperand part(const GemmOperand& x, int64_t group, int64_t row, int64_t
   return {static_cast<const char*>(x.data) + at * static_cast<int64_t>(size_of(x.type)), x.ld, source_of(x.type), x.trans};
 }
 
+/// The scales of blocks from lane `index` on.
+void add_scales(const GemmScale& s, int64_t group, int64_t index, isa::FloatOperand& x) {
+  if (s.data == nullptr) return;
+  x.scale = s.data + group * s.group_stride + index * s.stride;
+  x.scale_stride = s.stride;
+  x.scale_step = s.block_stride;
+}
+
 struct FloatTiles {
   GemmProblem problem;
   const GroupExtent* groups;
@@ -47,6 +55,11 @@ struct FloatTiles {
     tile.k = g.k;
     tile.a = part(problem.a, 0, t.row + (rows ? g.first : 0), contraction ? g.first : 0);
     tile.b = part(problem.b, rows ? t.group : 0, contraction ? g.first : 0, t.column);
+    tile.block = problem.block;
+    if (problem.scales_in_values()) {
+      add_scales(problem.scale_a, t.group, t.row + (rows ? g.first : 0), tile.a);
+      add_scales(problem.scale_b, t.group, t.column, tile.b);
+    }
     tile.scratch = mine;
     if (direct) {
       tile.c = static_cast<float*>(problem.c.data) + t.group * problem.c.group_stride + (t.row + (rows ? g.first : 0)) * problem.c.ld + t.column;
@@ -63,6 +76,7 @@ struct FloatTiles {
 
 /// v[j] = (v[j] * row_scale) * column_scale[j], those that are given.
 void scale_row(const GemmProblem& p, int64_t group, int64_t row, int64_t column, int64_t columns, float* v) {
+  if (!p.scaled()) return;
   if (p.scale_a.data != nullptr) {
     const float s = p.scale_a.data[group * p.scale_a.group_stride + row * p.scale_a.stride];
     for (int64_t j = 0; j < columns; ++j) v[j] *= s;
@@ -109,7 +123,7 @@ void float_gemm_on_host(const Exec& exec, const GemmProblem& p, Arena& workspace
   const bool direct = p.c.type == DType::f32 && !p.scaled();
   const int workers = pool_workers(exec);
   // Half of the second-level cache holds a packed block of rows; the costs are those of AVX-512 (and of AVX2 on its scale).
-  const int64_t cached_rows = std::clamp<int64_t>(level2_cache_bytes() / 2 / (isa::float_tile_k * 4), 120, 960);
+  const int64_t cached_rows = std::clamp<int64_t>(level2_cache_bytes() / (isa::float_tile_k * 4), 120, 960);
   const TileLimits limits{{cached_rows / isa::float_tile_unit * isa::float_tile_unit, direct ? 2048 : 512},
                           {isa::float_tile_unit, 32}, {1.0 / 16, 1.3, 1.3}};
   const TileShape shape = choose_tiles(groups, p.groups, p.n, workers, limits);

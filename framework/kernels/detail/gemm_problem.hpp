@@ -18,11 +18,12 @@ struct GemmOperand {
   int64_t group_stride = 0;
 };
 
-/// Scale of index i in group g: data[g * group_stride + i * stride]; no data: not multiplied.
+/// Scale of index i in group g and block q: data[q * block_stride + g * group_stride + i * stride]; no data: not multiplied.
 struct GemmScale {
   const float* data = nullptr;
   int64_t stride = 0;
   int64_t group_stride = 0;
+  int64_t block_stride = 0;
 };
 
 struct GemmOutput {
@@ -39,7 +40,9 @@ enum class Grouping : uint8_t {
   contraction,  ///< rows offsets[g] .. offsets[g+1] of a (stored [R,m], trans) and b (stored [R,n]) make c of group g
 };
 
-/// c (+)= (op(a) · op(b) · scale_a[i]) · scale_b[j]. Its methods are constexpr to be callable in kernels.
+/// c (+)= (op(a) · op(b) · scale_a[i]) · scale_b[j], or the sum of that over blocks of the contracted axis. Where both operands
+/// are summed as integers each block's sum is scaled; elsewhere the scales of blocks are multiplied into the values before.
+/// Its methods are constexpr to be callable in kernels.
 struct GemmProblem {
   Grouping grouping = Grouping::none;
   int64_t m = 0, n = 0, k = 0;  ///< rows: m counts the rows of all groups; contraction: k does
@@ -48,10 +51,13 @@ struct GemmProblem {
   GemmOperand a, b;
   GemmScale scale_a, scale_b;
   GemmOutput c;
+  int64_t block = 0;         ///< steps of the contracted axis in a block, which divides it; 0: all of them
   bool fixed_point = false;  ///< e4m3fn by e4m3fn: integers of 12 bits, sums of 128 products in int32, sums of those in f32
 
-  constexpr bool scaled() const { return scale_a.data != nullptr || scale_b.data != nullptr; }
   constexpr bool integer() const { return a.type == DType::i8 && b.type == DType::i8; }
+  constexpr bool scales_in_values() const { return block > 0 && !integer() && !fixed_point; }
+  /// Whether scales wait for the sum.
+  constexpr bool scaled() const { return !scales_in_values() && (scale_a.data != nullptr || scale_b.data != nullptr); }
 };
 
 /// A tensor as a matrix: leading axes are rows. Throws unless the last axis is dense and the rows are evenly spaced.

@@ -14,6 +14,10 @@ struct FloatOperand {
   int64_t ld;  ///< elements between rows as stored
   FloatSource type;
   bool trans;
+  /// Multiplied into lane i (a row of op(a), a column of op(b)) of block q of the contracted axis as it is packed:
+  /// scale[q * scale_step + i * scale_stride]; null: nothing.
+  const float* scale = nullptr;
+  int64_t scale_stride = 0, scale_step = 0;
 };
 
 /// c[m,n] = op(a) · op(b), or c += the same when `add`: shapes as in SgemmLeaf, sums too (k in blocks of 256, rising), so
@@ -21,6 +25,7 @@ struct FloatOperand {
 struct FloatTile {
   int64_t m, n, k;  ///< m is bounded by the scratch; each fits an int
   FloatOperand a, b;
+  int64_t block;  ///< steps that share a scale; read where there are scales
   float* c;
   int64_t ldc;
   bool add;

@@ -46,7 +46,16 @@ void pack_rows(S s, int m, int k, const typename S::Element* a, int64_t lda, boo
 template <class V, class S>
 void pack_columns(S s, int n, int k, const typename S::Element* b, int64_t ldb, bool trans, float* to) {
   constexpr int panel = V::tile_vectors * V::width;
-  for (int j = 0; j < n; j += panel) {
+  const int whole = trans ? 0 : n / panel * panel;
+  // A row of all whole panels after the other: a row's lines lie together, those of a panel are a row apart, and nothing fetches them ahead.
+  for (int p = 0; p < (whole > 0 ? k : 0); ++p) {
+    const typename S::Element* from = b + p * ldb;
+    float* row = to + p * panel;
+    for (int j = 0; j < whole; j += panel)
+#pragma GCC unroll 4
+      for (int v = 0; v < panel; v += V::width) V::store(row + j * k + v, V::load(s, from + j + v));
+  }
+  for (int j = whole; j < n; j += panel) {
     const int columns = n - j < panel ? n - j : panel;
     pack_panel<V>(s, k, columns, (columns + V::width - 1) / V::width * V::width, b + (trans ? j * ldb : j), ldb, trans, to + j * k);
   }
@@ -79,6 +88,51 @@ void pack_columns_of(const FloatOperand& b, int n, int k, int64_t p, int64_t j, 
   }
 }
 
+/// Calls scale(scales of its block, first step, end) for each stretch of packed steps [p, p + k) within one block.
+template <class Scale>
+void each_block(const FloatOperand& x, int64_t block, int64_t p, int k, const Scale& scale) {
+  for (int64_t at = p; at < p + k;) {
+    const int64_t q = at / block, next = (q + 1) * block < p + k ? (q + 1) * block : p + k;
+    scale(x.scale + q * x.scale_step, static_cast<int>(at - p), static_cast<int>(next - p));
+    at = next;
+  }
+}
+
+template <class V>
+typename V::Type lane_scales(const FloatOperand& x, const float* scale, int lane, int lanes) {
+  return x.scale_stride == 0 ? V::set(*scale) : lanes - lane >= V::width ? V::load(scale + lane) : V::load(SourceF32{}, scale + lane, lanes - lane);
+}
+
+/// Packed rows times their scales, in the cache that they have just been written to. A panel's last step reads beyond it, into
+/// the columns' part of the scratch.
+template <class V>
+void scale_rows(const FloatOperand& a, int64_t block, int m, int64_t p, int k, float* packed) {
+  constexpr int rows = V::tile_rows;
+  for (int i = 0; i < m; i += rows)
+    each_block(a, block, p, k, [&](const float* scale, int first, int end) {
+      const typename V::Type s = lane_scales<V>(a, scale, i, m);
+      for (float* at = packed + i * k + first * rows; at < packed + i * k + end * rows; at += rows) V::store_tile_rows(at, V::mul(V::load(at), s));
+    });
+}
+
+/// The same for packed columns.
+template <class V>
+void scale_columns(const FloatOperand& b, int64_t block, int n, int64_t j, int64_t p, int k, float* packed) {
+  constexpr int panel = V::tile_vectors * V::width;
+  for (int x = 0; x < n; x += panel) {
+    const int columns = n - x < panel ? n - x : panel, padded = (columns + V::width - 1) / V::width * V::width;
+    each_block(b, block, p, k, [&](const float* scale, int first, int end) {
+      for (int v = 0; v < padded; v += V::width) {
+        const typename V::Type s = lane_scales<V>(b, scale + j * b.scale_stride, x + v, n);
+        for (int y = first; y < end; ++y) {
+          float* at = packed + x * k + y * padded + v;
+          V::store(at, V::mul(V::load(at), s));
+        }
+      }
+    });
+  }
+}
+
 /// All row panels by one column panel of n columns.
 template <class V, int Vectors>
 void multiply_panel(int m, int n, int k, const float* a, const float* b, float* c, int64_t ldc, bool add) {
@@ -104,9 +158,11 @@ void float_tile_body(const FloatTile& t) {
   for (int64_t p = 0; p < t.k; p += tile_k) {
     const int depth = t.k - p < tile_k ? static_cast<int>(t.k - p) : tile_k;
     pack_rows_of<V>(t.a, m, depth, p, packed_a);
+    if (t.a.scale != nullptr) scale_rows<V>(t.a, t.block, m, p, depth, packed_a);
     for (int64_t j = 0; j < t.n; j += group) {
       const int columns = t.n - j < group ? static_cast<int>(t.n - j) : group;
       pack_columns_of<V>(t.b, columns, depth, p, j, packed_b);
+      if (t.b.scale != nullptr) scale_columns<V>(t.b, t.block, columns, j, p, depth, packed_b);
       for (int x = 0; x < columns; x += panel)
         multiply_panel<V, V::tile_vectors>(m, columns - x < panel ? columns - x : panel, depth, packed_a, packed_b + x * depth,
                                            t.c + j + x, t.ldc, t.add || p > 0);

@@ -34,6 +34,13 @@ void widen_any(const FloatOperand& x, int64_t row, int64_t column, int64_t rows,
   }
 }
 
+/// Lanes of op(a) are its rows: steps go right; those of op(b) its columns: steps go down.
+void scale_lanes(const FloatOperand& x, int64_t block, int64_t lane, int64_t lanes, int64_t lane_step, int64_t p, int64_t steps, int64_t step, float* to) {
+  if (x.scale == nullptr) return;
+  for (int64_t q = 0; q < steps; ++q)
+    for (int64_t i = 0; i < lanes; ++i) to[i * lane_step + q * step] *= x.scale[(p + q) / block * x.scale_step + (lane + i) * x.scale_stride];
+}
+
 }  // namespace
 
 void float_tile_portable(const FloatTile& t) {
@@ -43,9 +50,11 @@ void float_tile_portable(const FloatTile& t) {
   for (int64_t p = 0; p < t.k; p += float_tile_k) {
     const int64_t depth = t.k - p < float_tile_k ? t.k - p : float_tile_k;
     widen_any(t.a, 0, p, t.m, depth, a);
+    scale_lanes(t.a, t.block, 0, t.m, depth, p, depth, 1, a);
     for (int64_t j = 0; j < t.n; j += columns_at_once) {
       const int64_t columns = t.n - j < columns_at_once ? t.n - j : columns_at_once;
       widen_any(t.b, p, j, depth, columns, b);
+      scale_lanes(t.b, t.block, j, columns, 1, p, depth, columns, b);
       sgemm_portable(static_cast<int>(t.m), static_cast<int>(columns), static_cast<int>(depth), a, depth, false, b, columns,
                      false, t.c + j, t.ldc, 1.0f, t.add || p > 0);
     }

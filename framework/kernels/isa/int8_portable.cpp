@@ -25,24 +25,30 @@ void pack_columns(const Int8Source& from, int64_t n, int64_t k, int8_t* to, int3
   }
 }
 
-void block(const Int8Tile& t, int64_t i, int64_t j) {
+void block(const Int8Part& t, int64_t rows, const int8_t* a, const int8_t* b) {
   int32_t acc[panel_rows][panel_columns] = {};
-  const auto* a = static_cast<const int8_t*>(t.a) + i * t.k;
-  const int8_t* b = t.b + j * t.k;
   for (int64_t p = 0; p < t.k; ++p, a += panel_rows, b += panel_columns)
     for (int x = 0; x < panel_rows; ++x)
       for (int y = 0; y < panel_columns; ++y) acc[x][y] += a[x] * b[y];
-  for (int64_t x = 0; x < panel_rows && i + x < t.m; ++x)
-    for (int64_t y = 0; y < panel_columns && j + y < t.n; ++y) {
-      float* c = t.c + (i + x) * t.ldc + j + y;
-      const float v = static_cast<float>(acc[x][y]) * t.row_scale[(i + x) * t.row_stride] * t.column_scale[(j + y) * t.column_stride];
+  for (int64_t x = 0; x < rows; ++x)
+    for (int64_t y = 0; y < panel_columns && y < t.columns; ++y) {
+      float* c = t.c + x * t.ldc + y;
+      const float v = static_cast<float>(acc[x][y]) * t.row_scale[x * t.row_stride] * t.column_scale[y * t.column_stride];
       *c = t.add ? *c + v : v;
     }
 }
 
+template <int Rows>
+void rows_left(int64_t rows, const Int8Tile& t, const int8_t* a, const int8_t* b, int64_t i, int64_t j) {
+  if (rows >= Rows)
+    in_blocks<Rows, panel_columns>(t, i, j, [&](const Int8Part& part, int64_t q) { block(part, Rows, a + q * t.a_step, b + q * t.b_step); });
+  else if constexpr (Rows > 1)
+    rows_left<Rows - 1>(rows, t, a, b, i, j);
+}
+
 void multiply(const Int8Tile& t) {
   for (int64_t j = 0; j < t.n; j += panel_columns)
-    for (int64_t i = 0; i < t.m; i += panel_rows) block(t, i, j);
+    for (int64_t i = 0; i < t.m; i += panel_rows) rows_left<panel_rows>(t.m - i, t, static_cast<const int8_t*>(t.a) + i * t.k, t.b + j * t.k, i, j);
 }
 
 }  // namespace

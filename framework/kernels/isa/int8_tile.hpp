@@ -34,9 +34,10 @@ struct Int8Source {
   bool steps_outer;
 };
 
-/// c[m,n] = (acc * row_scale[i]) * column_scale[j], or c += the same.
+/// c[m,n] = sum over blocks of (acc * row_scale[i]) * column_scale[j], or c += the same. With more than one block the operands
+/// of a block are packed by themselves, and everything has a distance to that of the next block.
 struct Int8Tile {
-  int64_t m, n, k;
+  int64_t m, n, k;      ///< k: steps of one block
   const void* a;        ///< packed rows, at the beginning of a panel
   const int8_t* b;      ///< packed columns, at the beginning of a panel
   const int32_t* sums;  ///< of the columns of b over k
@@ -47,7 +48,47 @@ struct Int8Tile {
   float* c;
   int64_t ldc;
   bool add;
+  int64_t blocks = 1;
+  int64_t a_step = 0, b_step = 0;  ///< bytes
+  int64_t sums_step = 0, row_scale_step = 0, column_scale_step = 0;
 };
+
+/// The registers' part of a tile: the rows and columns that a micro-kernel sums over one block.
+struct Int8Part {
+  int64_t k;
+  const int32_t* sums;
+  const float* row_scale;
+  int64_t row_stride;
+  const float* column_scale;
+  int64_t column_stride;
+  float* c;
+  int64_t ldc, columns;  ///< columns: how many exist, which may be more than the registers have
+  bool add;
+};
+
+/// Calls multiply(part, block) for `Rows` rows from i and up to `Columns` columns from j on, block by block. The sums of several
+/// blocks wait in the first-level cache: the registers are full of integers.
+template <int Rows, int Columns, class Multiply>
+void in_blocks(const Int8Tile& t, int64_t i, int64_t j, const Multiply& multiply) {
+  Int8Part part{t.k,   t.sums + j,          t.row_scale + i * t.row_stride, t.row_stride, t.column_scale + j * t.column_stride, t.column_stride,
+                t.c + i * t.ldc + j, t.ldc, t.n - j,                        t.add};
+  if (t.blocks == 1) return multiply(part, 0);
+  alignas(64) float sum[Rows * Columns];
+  part.c = sum;
+  part.ldc = Columns;
+  for (int64_t q = 0; q < t.blocks; ++q) {
+    part.add = q > 0;
+    multiply(part, q);
+    part.sums += t.sums_step;
+    part.row_scale += t.row_scale_step;
+    part.column_scale += t.column_scale_step;
+  }
+  const int64_t columns = part.columns < Columns ? part.columns : Columns;
+  for (int x = 0; x < Rows; ++x) {
+    float* c = t.c + (i + x) * t.ldc + j;
+    for (int64_t y = 0; y < columns; ++y) c[y] = t.add ? c[y] + sum[x * Columns + y] : sum[x * Columns + y];
+  }
+}
 
 struct Int8Leaf {
   Int8Layout layout;

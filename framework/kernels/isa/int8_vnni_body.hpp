@@ -138,7 +138,7 @@ void pack_fours(const Int8Source& from, int64_t lanes, int64_t k, int8_t* to, ch
 /// acc over k, then stored: Rows x Vectors vectors. a points at the first row's group in its panel. Not inlined, so that
 /// nothing but the sums, the columns and one row's group lives in registers in the loop.
 template <class V, int Rows, int Vectors>
-[[gnu::noinline]] void vnni_block(const Int8Tile& t, const uint8_t* a, const int8_t* b, int64_t i, int64_t j) {
+[[gnu::noinline]] void vnni_block(const Int8Part& t, const uint8_t* a, const int8_t* b) {
   typename V::Sum acc[Rows][Vectors];
 #pragma GCC unroll 8
   for (int x = 0; x < Rows; ++x)
@@ -148,7 +148,7 @@ template <class V, int Rows, int Vectors>
 #pragma GCC unroll 8
   for (int x = 0; x < Rows; ++x)
 #pragma GCC unroll 8
-    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(t.c + (i + x) * t.ldc + j + v * V::width);
+    for (int v = 0; v < Vectors; ++v) __builtin_prefetch(t.c + x * t.ldc + v * V::width);
   for (int64_t p = 0; p < t.k; p += 4) {
     typename V::Sum bv[Vectors];
 #pragma GCC unroll 8
@@ -164,13 +164,13 @@ template <class V, int Rows, int Vectors>
   }
 #pragma GCC unroll 8
   for (int v = 0; v < Vectors; ++v) {
-    const int64_t column = j + v * V::width;
+    const int64_t column = v * V::width;
     const typename V::Sum excess = V::times_128(V::load(t.sums + column));
-    const typename V::Float scale = V::load_scale(t.column_scale, column, t.column_stride, t.n - column);
+    const typename V::Float scale = V::load_scale(t.column_scale, column, t.column_stride, t.columns - column);
 #pragma GCC unroll 8
     for (int x = 0; x < Rows; ++x) {
-      const typename V::Float row = V::set(t.row_scale[(i + x) * t.row_stride]);
-      V::store(t.c + (i + x) * t.ldc + column, t.n - column, V::mul(V::mul(V::to_float(V::subtract(acc[x][v], excess)), row), scale), t.add);
+      const typename V::Float row = V::set(t.row_scale[x * t.row_stride]);
+      V::store(t.c + x * t.ldc + column, t.columns - column, V::mul(V::mul(V::to_float(V::subtract(acc[x][v], excess)), row), scale), t.add);
     }
   }
 }
@@ -178,7 +178,8 @@ template <class V, int Rows, int Vectors>
 template <class V, int Rows, int Vectors>
 void vnni_rows_left(int64_t rows, const Int8Tile& t, const uint8_t* a, const int8_t* b, int64_t i, int64_t j) {
   if (rows >= Rows)
-    vnni_block<V, Rows, Vectors>(t, a, b, i, j);
+    in_blocks<Rows, Vectors * V::width>(
+        t, i, j, [&](const Int8Part& part, int64_t q) { vnni_block<V, Rows, Vectors>(part, a + q * t.a_step, b + q * t.b_step); });
   else if constexpr (Rows > 1)
     vnni_rows_left<V, Rows - 1, Vectors>(rows, t, a, b, i, j);
 }

@@ -56,8 +56,9 @@ struct Scales {
 struct Packed {
   Arena arena{"pack test"};
   PackedOperand operand;
-  Packed(const TensorView& codes, bool trans) {
-    operand.bytes = packed_bytes(codes.dtype, codes.shape, trans);
+  Packed(const TensorView& codes, bool trans, int64_t block = 0) {
+    operand.block = block;
+    operand.bytes = packed_bytes(codes.dtype, codes.shape, trans, block);
     operand.data = arena.allocate_bytes(operand.bytes);
     pack(Exec{}, codes, trans, operand);
     Kokkos::fence();
@@ -242,6 +243,149 @@ TEST_CASE("grouped scaled products are exact for every grouping, type, scale and
   }
 }
 
+namespace {
+
+/// Scales by block [blocks, n], or one for all.
+struct BlockScales {
+  Values values;
+  Stored stored;
+  bool one;
+  BlockScales(bool whole, std::size_t blocks, std::size_t n, uint64_t seed)
+      : values(positive(whole ? 1 : blocks * n, seed)), stored(DType::f32, {static_cast<int64_t>(values.size())}, values), one(whole) {}
+  Values of(std::size_t block, std::size_t n) const { return one ? values : reference::part(values, block * n, n); }
+};
+
+/// Steps [first, first + count) of an operand with `lanes` other indices, as a matrix of its own.
+Values steps_of(const Values& x, std::size_t steps, std::size_t lanes, bool steps_are_rows, std::size_t first, std::size_t count) {
+  Values y;
+  for (std::size_t i = 0; i < (steps_are_rows ? count : lanes); ++i)
+    for (std::size_t j = 0; j < (steps_are_rows ? lanes : count); ++j) y.push_back(steps_are_rows ? x[(first + i) * lanes + j] : x[i * steps + first + j]);
+  return y;
+}
+
+}  // namespace
+
+TEST_CASE("int8 products in blocks are the sum of each block's exact sum with its scales, packed or not, on every ISA") {
+  Arena workspace("scaled gemm test");
+  for (const int64_t m : {1, 5, 13, 65})
+    for (const int64_t n : {7, 16, 49, 97})
+      for (const int64_t block : {1, 3, 4, 16, 33})
+        for (const int64_t blocks : {2, 5}) {
+          const int64_t k = block * blocks;
+          const uint32_t mix = philox(10, 0, static_cast<uint64_t>(m * 7 + n * 13 + k * 29)).word[0];
+          const bool trans_a = mix & 1, trans_b = mix & 2, add = mix & 4, packed = mix & 8, bf16 = mix & 16;
+          CAPTURE(m, n, block, blocks, trans_a, trans_b, add, packed, bf16);
+          const auto um = static_cast<std::size_t>(m), un = static_cast<std::size_t>(n), uk = static_cast<std::size_t>(k), step = static_cast<std::size_t>(block);
+          const Codes a(DType::i8, trans_a ? Shape{k, m} : Shape{m, k}, random_codes(um * uk, 1), 3);
+          const Codes b(DType::i8, trans_b ? Shape{n, k} : Shape{k, n}, random_codes(uk * un, 2), 1);
+          const BlockScales sa(mix & 32, static_cast<std::size_t>(blocks), um, 3), sb(mix & 64, static_cast<std::size_t>(blocks), un, 4);
+          Values want;
+          for (std::size_t q = 0; q < static_cast<std::size_t>(blocks); ++q) {
+            const Values part = scaled(reference::gemm({um, un, step, trans_a, trans_b}, steps_of(a.values(), uk, um, trans_a, q * step, step),
+                                                       steps_of(b.values(), uk, un, !trans_b, q * step, step)), un, sa.of(q, um), sb.of(q, un));
+            want = q == 0 ? part : added(want, part);
+          }
+          const Values before = random_integers(um * un, 5);
+          if (add) want = added(before, want);
+          if (bf16)
+            for (double& v : want) v = to_float(to_bf16(static_cast<float>(v)));
+          for (const Isa isa : isas_here()) {
+            const IsaScope scope(isa);
+            INFO("ISA " << name_of(isa));
+            Stored c(bf16 ? DType::bf16 : DType::f32, {m, n}, 2);
+            if (add) c.put(before);
+            const Packed ready(b, trans_b, block);
+            ScaledOperand lhs{a, trans_a, sa.stored.view(), nullptr};
+            lhs.block = block;
+            scaled_gemm(Exec{}, lhs, {b, trans_b, sb.stored.view(), packed ? &ready.operand : nullptr}, c, add ? Write::accumulate : Write::overwrite, workspace);
+            Kokkos::fence();
+            REQUIRE(c.get() == want);
+            REQUIRE(c.padding_untouched());
+          }
+        }
+}
+
+TEST_CASE("scales of blocks go into the values of other codes, the same bits on every ISA and in the portable kernel") {
+  Arena workspace("scaled gemm test");
+  const DType type_a = GENERATE(DType::e4m3fn, DType::i8, DType::f32), type_b = GENERATE(DType::e4m3fn, DType::e5m2);
+  const bool trans_a = GENERATE(false, true), trans_b = GENERATE(false, true), whole_a = GENERATE(false, true);
+  const int64_t block = GENERATE(8, 20, 100, 300), m = 53, n = 167, k = 600;  // a packed block of 256 ends within scales, and they within it
+  CAPTURE(name_of(type_a), name_of(type_b), trans_a, trans_b, whole_a, block);
+  const auto blocks = static_cast<std::size_t>(k / block), step = static_cast<std::size_t>(block);
+  const Codes a(type_a, trans_a ? Shape{k, m} : Shape{m, k}, random_integers(53 * 600, 1, 7), 3);
+  const Codes b(type_b, trans_b ? Shape{n, k} : Shape{k, n}, random_integers(600 * 167, 2, 7), 1);
+  const BlockScales sa(whole_a, blocks, 53, 3), sb(false, blocks, 167, 4);
+  // Independent: the products of rounded values in double. Sums in f32 of 600 terms are off by at most 600 half units of the sum of magnitudes.
+  Values want(53 * 167, 0.0), magnitude(53 * 167, 0.0);
+  for (std::size_t q = 0; q < blocks; ++q) {
+    Values x = steps_of(a.values(), 600, 53, trans_a, q * step, step), y = steps_of(b.values(), 600, 167, !trans_b, q * step, step);
+    const Values rows = sa.of(q, 53), columns = sb.of(q, 167);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(x[i]) * scale(rows, trans_a ? i % 53 : i / step);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(y[i]) * scale(columns, trans_b ? i / step : i % 167);
+    const Values part = reference::gemm({53, 167, step, trans_a, trans_b}, x, y);
+    for (double& v : x) v = std::fabs(v);
+    for (double& v : y) v = std::fabs(v);
+    const Values size = reference::gemm({53, 167, step, trans_a, trans_b}, x, y);
+    for (std::size_t i = 0; i < want.size(); ++i) want[i] += part[i], magnitude[i] += size[i];
+  }
+  detail::GemmProblem p;
+  const Stored twin(DType::f32, {m, n});
+  p.m = m, p.n = n, p.k = k, p.block = block;
+  p.a = {a.view().data, type_a, a.view().stride[0], trans_a, 0};
+  p.b = {b.view().data, type_b, b.view().stride[0], trans_b, 0};
+  p.scale_a = {sa.stored.view().as<float>(), whole_a ? 0 : 1, 0, whole_a ? 0 : m};
+  p.scale_b = {sb.stored.view().as<float>(), 1, 0, n};
+  p.c = {twin.view().data, DType::f32, n, 0, false};
+  detail::element_gemm(Exec{}, p);
+  Kokkos::fence();
+  const Values portable = twin.get();
+  for (std::size_t i = 0; i < want.size(); ++i) REQUIRE(std::fabs(portable[i] - want[i]) <= magnitude[i] * 600 * 0x1p-24);
+  for (const Isa isa : isas_here()) {
+    const IsaScope scope(isa);
+    INFO("ISA " << name_of(isa));
+    const Stored c(DType::f32, {m, n});
+    ScaledOperand lhs{a, trans_a, sa.stored.view(), nullptr};
+    lhs.block = block;
+    scaled_gemm(Exec{}, lhs, {b, trans_b, sb.stored.view(), nullptr}, c, Write::overwrite, workspace);
+    Kokkos::fence();
+    REQUIRE(c.get() == portable);
+  }
+}
+
+TEST_CASE("grouped products in blocks use the scales of their group, integers behind each sum and others in the values") {
+  Arena workspace("scaled gemm test");
+  const DType type = GENERATE(DType::i8, DType::e4m3fn);
+  const bool trans_b = GENERATE(false, true);
+  const std::vector<int> offsets = GENERATE(std::vector<int>{0, 9, 30, 47}, std::vector<int>{0, 0, 47, 47}, std::vector<int>{0, 20, 20, 31});
+  const int64_t rows = 47, k = 48, n = 53, block = 16;
+  const Codes a(type, {rows, k}, random_integers(47 * 48, 1, 7), 3), b(type, trans_b ? Shape{3, n, k} : Shape{3, k, n}, random_integers(3 * 48 * 53, 2, 7));
+  // Powers of two: every order of sums and products is exact.
+  const auto powers = [](std::size_t count, uint64_t seed) {
+    Values x;
+    for (const int v : random_ints(count, seed, 6)) x.push_back(std::ldexp(1.0, v - 3));
+    return x;
+  };
+  const Stored sa(DType::f32, {3 * rows}, powers(3 * 47, 3)), sb(DType::f32, {3 * 3 * n}, powers(9 * 53, 4)), where({4}, offsets);
+  const Values va = sa.get(), vb = sb.get(), codes_a = a.values(), codes_b = b.values();
+  Values want(47 * 53, 0.0);
+  for (std::size_t g = 0; g < 3; ++g)
+    for (auto i = static_cast<std::size_t>(offsets[g]); i < static_cast<std::size_t>(offsets[g + 1]); ++i)
+      for (std::size_t j = 0; j < 53; ++j)
+        for (std::size_t p = 0; p < 48; ++p)
+          want[i * 53 + j] += codes_a[i * 48 + p] * codes_b[g * 48 * 53 + (trans_b ? j * 48 + p : p * 53 + j)] * va[p / 16 * 47 + i] * vb[(p / 16 * 3 + g) * 53 + j];
+  for (const Isa isa : isas_here()) {
+    const IsaScope scope(isa);
+    CAPTURE(name_of(isa), name_of(type), trans_b, offsets);
+    const Packed ready(b, trans_b, block);
+    const Stored c(DType::f32, {rows, n});
+    ScaledOperand lhs{a, false, sa, nullptr};
+    lhs.block = block;
+    scaled_grouped_gemm(Exec{}, lhs, {b, trans_b, sb, &ready.operand}, where, c, Write::overwrite, workspace);
+    Kokkos::fence();
+    REQUIRE(c.get() == want);
+  }
+}
+
 TEST_CASE("scaled products refuse what they cannot do, in a sentence") {
   Arena workspace("scaled gemm test");
   const Codes a(DType::i8, {3, 4}, Values(12, 1.0)), b(DType::i8, {4, 5}, Values(20, 1.0)), fp8(DType::e4m3fn, {4, 5}, Values(20, 1.0));
@@ -253,7 +397,20 @@ TEST_CASE("scaled products refuse what they cannot do, in a sentence") {
   CHECK_THROWS_WITH(run({a, false, two, nullptr}, rhs), ContainsSubstring("lhs has 2 scales; 1, 3 were expected"));
   CHECK_THROWS_WITH(run({a, false, whole, nullptr}, rhs), ContainsSubstring("scales of lhs must be dense float32"));
   if constexpr (!exec_is_host) return;
+  ScaledOperand blocks = lhs;
+  blocks.block = 3;
+  CHECK_THROWS_WITH(run(blocks, rhs), ContainsSubstring("blocks of 3 do not divide the contracted axis, which is 4 long"));
+  blocks.block = 2;
+  blocks.scale = c.view().reshaped({15});
+  CHECK_THROWS_WITH(run(blocks, rhs), ContainsSubstring("lhs has 15 scales; 1, 6 were expected"));
+  blocks.scale = {};
+  CHECK_THROWS_WITH(packed_bytes(DType::i8, {4, 5}, false, 3), ContainsSubstring("4 contracted steps cannot be packed in blocks of 3"));
   const Packed ready(b, false);
+  CHECK_THROWS_WITH(run(blocks, {b, false, {}, &ready.operand}), ContainsSubstring("packed in blocks of 0 steps, but the product has blocks of 2"));
+  const Stored dw(DType::f32, {1, 4, 5}), rows({2}, std::vector<int>{0, 4});
+  const Codes square(DType::i8, {4, 4}, Values(16, 1.0));
+  blocks.codes = square;
+  CHECK_THROWS_WITH(scaled_grouped_gemm_wgrad(Exec{}, blocks, rhs, rows, dw, Write::overwrite, workspace), ContainsSubstring("blocks of 2 are not taken"));
   CHECK_THROWS_WITH(run({a, false, {}, &ready.operand}, rhs), ContainsSubstring("left-hand operand is packed during the call"));
   CHECK_THROWS_WITH(run(lhs, {fp8, false, {}, &ready.operand}), ContainsSubstring("only int8 by int8 reads packed codes"));
   PackedOperand other = ready.operand;
