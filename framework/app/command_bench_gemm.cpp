@@ -110,19 +110,23 @@ void dense(BenchRounds& bench, const Size& s) {
   const auto scaled = [&](const TensorView& x, const ScaledOperand& y) {
     return [&, x, y] { scaled_gemm(bench.exec(), {x, false, rows.view, nullptr}, y, c.view, Write::overwrite, arena); };
   };
-  const auto fixed_point = [&] {
-    ScaledOperand x{a8.view, false, rows.view, nullptr};
-    x.accumulation = Fp8Accumulation::fixed;
-    scaled_gemm(bench.exec(), x, {b8.view, false, columns.view, nullptr}, c.view, Write::overwrite, arena);
+  const auto summed = [&](Fp8Accumulation accumulation) {
+    return [&, accumulation] {
+      ScaledOperand x{a8.view, false, rows.view, nullptr};
+      x.accumulation = accumulation;
+      scaled_gemm(bench.exec(), x, {b8.view, false, columns.view, nullptr}, c.view, Write::overwrite, arena);
+    };
   };
   std::vector<Variant> forward = {
       {"f32, " + describe(chosen_float_gemm()), by(chosen_float_gemm()), s.operations(), DType::f32},
       {"f32, " + describe(FloatGemm::kokkos_kernels), by(FloatGemm::kokkos_kernels), s.operations(), DType::f32},
       {"bf16 (stored; f32 arithmetic)", [&] { gemm(bench.exec(), false, false, ah.view, bh.view, c.view, Write::overwrite, arena); }, s.operations(), DType::f32},
       {"e4m3 scaled (f32 arithmetic)", scaled(a8.view, {b8.view, false, columns.view, nullptr}), s.operations(), DType::f32},
-      {"e4m3 scaled, 12-bit fixed point", fixed_point, s.operations(), DType::f32},
+      {"e4m3 scaled, 12-bit fixed point", summed(Fp8Accumulation::fixed), s.operations(), DType::f32},
       {"int8 scaled, weight packed", scaled(q.view, w.operand(columns.view)), s.operations(), DType::i8},
       {"int8 scaled, weight not packed", scaled(q.view, {w.codes.view, false, columns.view, nullptr}), s.operations(), DType::i8}};
+  if (exec_is_host && sums_in_half() && chosen_isa() != Isa::portable)
+    forward.push_back({"e4m3 scaled, float16 sums", summed(Fp8Accumulation::fp16x128), s.operations(), DType::f32});
   std::unique_ptr<Blocks> int8_blocks, fp8_blocks;
   if (Blocks::fits(s)) {
     int8_blocks = std::make_unique<Blocks>(bench, s, "int8");

@@ -62,17 +62,26 @@ void run(const Exec& exec, GemmProblem p, const ScaledOperand& lhs, const Scaled
   if (p.integer() && p.grouping != Grouping::contraction)
     require(summed <= max_int8_contraction, "{}: the contracted axis of int8 codes is {} long; more than {} could overflow the int32 sum.", operation, summed,
             max_int8_contraction);
-  require(lhs.accumulation != Fp8Accumulation::fp16x128, "{}: sums in float16 are not offered by this version.", operation);
+  p.half_sums = lhs.accumulation == Fp8Accumulation::fp16x128;
+  require(!p.half_sums || takes_half_sums(p.a.type, p.b.type), "{}: sums in float16 are of float8_e4m3fn by float8_e4m3fn or float8_e5m2; lhs is {}, rhs {}.",
+          operation, name_of(p.a.type), name_of(p.b.type));
+  require(!p.half_sums || p.block == 0, "{}: sums in float16 do not take scales of blocks.", operation);
+  require(!p.half_sums || !exec_is_host || sums_in_half(), "{}: sums in float16 need AVX-512 FP16, which the instruction set {} of this CPU has not.", operation,
+          name_of(chosen_isa()));
   p.fixed_point = lhs.accumulation == Fp8Accumulation::fixed;
   require(!p.fixed_point || (p.a.type == DType::e4m3fn && p.b.type == DType::e4m3fn),
           "{}: fixed-point sums are of float8_e4m3fn by float8_e4m3fn; lhs is {}, rhs {}.", operation, name_of(p.a.type), name_of(p.b.type));
-  if (!exec_is_host || (p.fixed_point && chosen_isa() == Isa::portable)) return detail::element_gemm(exec, p);
+  if (!exec_is_host || ((p.fixed_point || p.half_sums) && chosen_isa() == Isa::portable)) return detail::element_gemm(exec, p);
   if (p.fixed_point) return detail::int8_gemm_on_host(exec, p, nullptr, workspace);
   if (p.integer()) return detail::int8_gemm_on_host(exec, p, packed, workspace);
   detail::float_gemm_on_host(exec, p, workspace);
 }
 
 }  // namespace
+
+bool takes_half_sums(DType lhs, DType rhs) {
+  return (lhs == DType::e4m3fn && (rhs == DType::e4m3fn || rhs == DType::e5m2)) || (lhs == DType::e5m2 && rhs == DType::e4m3fn);
+}
 
 void scaled_gemm(const Exec& exec, const ScaledOperand& lhs, const ScaledOperand& rhs, const TensorView& c, Write mode, Arena& workspace) {
   constexpr const char* operation = "scaled_gemm";

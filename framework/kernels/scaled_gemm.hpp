@@ -25,9 +25,12 @@ struct Exec;
 /// How products of fp8 codes are summed.
 enum class Fp8Accumulation : uint8_t {
   f32,       ///< codes decoded to f32, f32 sums
-  fp16x128,  ///< float16 products and sums, promoted to f32 every 128 (AVX-512 FP16; not offered by this version)
+  fp16x128,  ///< float16 products and sums, promoted to f32 every 128 (AVX-512 FP16): e4m3fn by e4m3fn or e5m2
   fixed,     ///< e4m3fn by e4m3fn as 12-bit fixed point: int32 sums, promoted to f32 every 128
 };
+
+/// The pairs of types that fp16x128 multiplies: 128 products of two e5m2 could overflow.
+bool takes_half_sums(DType lhs, DType rhs);
 
 inline constexpr int64_t max_int8_contraction = 131071;  ///< 2^31 - 1 over (-128)^2
 
@@ -51,7 +54,7 @@ struct ScaledOperand {
   /// Right-hand operand only, and only for int8 by int8: what pack() made of `codes` (whose data may then be null; type
   /// and shape still count). Null: packed in the workspace during the call.
   const PackedOperand* packed = nullptr;
-  /// Left-hand operand only: how the product of e4m3fn by e4m3fn codes is summed. `fixed` with other types is refused.
+  /// Left-hand operand only: how the product of fp8 codes is summed. `fixed` and `fp16x128` with other types are refused.
   Fp8Accumulation accumulation = Fp8Accumulation::f32;
   /// Left-hand operand only: contracted steps that share scales, in both operands; divides the contracted axis. 0: all of them.
   /// Not for scaled_grouped_gemm_wgrad, whose groups are of any length.

@@ -1,5 +1,8 @@
 #include "quant/recipe.hpp"
 
+#include "base/kokkos.hpp"
+#include "kernels/isa/isa.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -134,6 +137,21 @@ std::vector<std::string> types_without_codec(const Recipe& recipe) {
   return names;
 }
 
+namespace {
+
+/// Whether an arm's product of codes can be summed as fp8_accumulation asks for.
+bool accumulation_fits(const Recipe& r, Arm arm, bool grouped) {
+  const OperandRecipe &left = r.left(arm), &right = r.right(arm);
+  const Product product = product_of(r, arm, grouped);
+  const bool of_codes = left.quantized() && right.quantized() && (product == Product::codes || product == Product::values);
+  if (r.accumulation == Accumulation::f32 || !of_codes) return true;
+  const auto type = [](const OperandRecipe& o) { return o.codec != nullptr && o.codec->readable_by_gemm() ? o.codec->storage() : DType::f32; };
+  const bool both = type(left) == DType::e4m3fn && type(right) == DType::e4m3fn;
+  return product == Product::codes && (r.accumulation == Accumulation::fixed ? both : takes_half_sums(type(left), type(right)));
+}
+
+}  // namespace
+
 std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   std::vector<std::string> what;
   const auto when = [&](bool asked, const char* words) {
@@ -146,15 +164,13 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
        "a calibration that searches, of the gradients of experts");
   when(r.forward != Transform::none, "a transform of the forward product");
-  when(r.accumulation == Accumulation::fp16x128, "fp8_accumulation = \"fp16x128\" (sums in float16)");
-  for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) {
-    const bool both = r.left(arm).quantized() && r.right(arm).quantized();
-    const Product product = product_of(r, arm, grouped);
-    const bool fixed = r.accumulation == Accumulation::fixed && both && (product == Product::codes || product == Product::values);
-    if (fixed && (product == Product::values || r.left(arm).qtype != "float8_e4m3fn" || r.right(arm).qtype != "float8_e4m3fn"))
-      what.push_back(fmt::format("fp8_accumulation = \"fixed\" for {} by {}{}: it multiplies float8_e4m3fn by float8_e4m3fn, without tiles", r.left(arm).qtype,
-                                 r.right(arm).qtype, product == Product::values ? " in blocks" : ""));
-  }
+  when(r.accumulation == Accumulation::fp16x128 && exec_is_host && !sums_in_half(),
+       "fp8_accumulation = \"fp16x128\" on this CPU: sums in float16 need AVX-512 FP16 (\"f32\" runs everywhere; KVANT_ISA=portable emulates them, slowly)");
+  for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad})
+    if (!accumulation_fits(r, arm, grouped))
+      what.push_back(fmt::format("fp8_accumulation = \"{}\" for {} by {}{}: it multiplies {}, without tiles", name_of(r.accumulation), r.left(arm).qtype,
+                                 r.right(arm).qtype, product_of(r, arm, grouped) == Product::values ? " in blocks" : "",
+                                 r.accumulation == Accumulation::fixed ? "float8_e4m3fn by float8_e4m3fn" : "float8_e4m3fn by float8_e4m3fn or float8_e5m2"));
   return what;
 }
 

@@ -18,5 +18,5 @@ while read -r source; do
     awk '$2 ~ /^[WVwvu]$/ && !/_GLOBAL__N_/ {print $2, $3}' | c++filt)
   while read -r hit; do offence "$source:$hit"; done < <(grep -nE '#[[:space:]]*include' "$source" |
     grep -vE '<(immintrin|stdint|stddef|x86intrin)\.h>|"kernels/isa/[a-z0-9_]+\.hpp"' || true)
-done < <(find framework/kernels/isa -name '*_avx2.cpp' -o -name '*_avx512.cpp' -o -name '*_avx512vnni.cpp' -o -name '*_avxvnni.cpp' | sort)
+done < <(find framework/kernels/isa -name '*_avx2.cpp' -o -name '*_avx512.cpp' -o -name '*_avx512vnni.cpp' -o -name '*_avx512fp16.cpp' -o -name '*_avxvnni.cpp' | sort)
 finish "micro-kernels for newer processors include immintrin.h, stdint.h, stddef.h and isa headers only, and define no weak symbol" "$count"

@@ -1,6 +1,7 @@
 #include "kernels/detail/element_gemm.hpp"
 
 #include "base/kokkos.hpp"
+#include "kernels/isa/half_tile.hpp"
 #include "kernels/isa/int8_tile.hpp"
 #include "kernels/math.hpp"
 #include "numerics/bf16.hpp"
@@ -105,6 +106,7 @@ struct ElementGemm {
     return s.data == nullptr ? 1.0f : s.data[q * s.block_stride + group * s.group_stride + index * s.stride];
   }
   KOKKOS_FUNCTION float float_sum(int64_t group, int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {
+    if (p.half_sums) return half_sum(b_group, i, j, first, k, sum, add);
     const bool in_values = p.scales_in_values();
     for (int64_t begin = 0; begin < k; begin += depth) {
       const int64_t end = begin + depth < k ? begin + depth : k;
@@ -127,6 +129,29 @@ struct ElementGemm {
     if (p.scale_b.data != nullptr) v *= scale_at(p.scale_b, group, j, q);
     return v;
   }
+  /// The nearest f16, ties to even. Sums of two f16 products' sizes are exact in double, so this is the one rounding.
+  KOKKOS_FUNCTION static double to_half(double v) {
+    if (!(Kokkos::fabs(v) < 65520.0)) return v != v ? v : v > 0.0 ? Kokkos::Experimental::infinity_v<double> : -Kokkos::Experimental::infinity_v<double>;
+    double unit = 0x1p-24;  // between neighbours
+    for (double binade = 0x1p-13; binade <= Kokkos::fabs(v); binade *= 2.0) unit *= 2.0;
+    return Kokkos::nearbyint(v / unit) * unit;
+  }
+  KOKKOS_FUNCTION static float half_factor(DType type) { return isa::half_factor(type == DType::e5m2 ? isa::FloatSource::e5m2 : isa::FloatSource::e4m3fn); }
+  KOKKOS_FUNCTION float half_sum(int64_t b_group, int64_t i, int64_t j, int64_t first, int64_t k, float sum, bool add) const {
+    const float down_a = half_factor(p.a.type), down_b = half_factor(p.b.type);
+    for (int64_t begin = 0; begin < k; begin += isa::half_tile_k) {
+      const int64_t end = begin + isa::half_tile_k < k ? begin + isa::half_tile_k : k;
+      double part = 0.0;
+      for (int64_t q = first + begin; q < first + end; ++q) {
+        const double a = to_half(static_cast<double>(decoded(p.a, place(p.a, 0, i, q)) * down_a));
+        part = to_half(a * to_half(static_cast<double>(decoded(p.b, place(p.b, b_group, q, j)) * down_b)) + part);
+      }
+      const float whole = static_cast<float>(part) * (1.0f / (down_a * down_b));
+      sum = add || begin > 0 ? sum + whole : whole;
+    }
+    return sum;
+  }
+
   KOKKOS_FUNCTION void finish(int64_t c_group, int64_t i, int64_t j, float v) const {
     store(c_group, i, j, p.c.add ? read(c_group, i, j) + v : v);
   }

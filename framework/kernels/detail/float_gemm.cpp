@@ -4,6 +4,7 @@
 #include "kernels/detail/host_tiles.hpp"
 #include "kernels/detail/tile_pool.hpp"
 #include "kernels/isa/float_tile.hpp"
+#include "kernels/isa/half_tile.hpp"
 #include "numerics/bf16.hpp"
 
 namespace kvant::detail {
@@ -131,8 +132,8 @@ void float_gemm_on_host(const Exec& exec, const GemmProblem& p, Arena& workspace
   const int64_t packed = isa::float_tile_scratch(shape.rows);
   const int64_t step = packed + (direct ? 0 : shape.rows * shape.columns) + 64;  // a skew between workers
   auto* scratch = static_cast<float*>(workspace.allocate_bytes(static_cast<std::size_t>(workers * step) * sizeof(float)));
-  run_pool(exec, "kvant::gemm", list.count,
-           FloatTiles{p, groups, list.tiles, isa::float_tile_leaf(chosen_isa()), scratch, step, packed, direct}, workspace);
+  run_pool(exec, p.half_sums ? "kvant::half_gemm" : "kvant::gemm", list.count,
+           FloatTiles{p, groups, list.tiles, p.half_sums ? isa::half_tile_leaf() : isa::float_tile_leaf(chosen_isa()), scratch, step, packed, direct}, workspace);
 }
 
 }  // namespace kvant::detail

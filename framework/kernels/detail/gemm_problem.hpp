@@ -53,6 +53,7 @@ struct GemmProblem {
   GemmOutput c;
   int64_t block = 0;         ///< steps of the contracted axis in a block, which divides it; 0: all of them
   bool fixed_point = false;  ///< e4m3fn by e4m3fn: integers of 12 bits, sums of 128 products in int32, sums of those in f32
+  bool half_sums = false;    ///< fp8 codes: sums of 128 products in f16 (kernels/isa/half_tile.hpp), sums of those in f32
 
   constexpr bool integer() const { return a.type == DType::i8 && b.type == DType::i8; }
   constexpr bool scales_in_values() const { return block > 0 && !integer() && !fixed_point; }

@@ -2,6 +2,7 @@
 
 #include "base/error.hpp"
 #include "kernels/isa/float_tile.hpp"
+#include "kernels/isa/half_tile.hpp"
 #include "kernels/isa/int8_tile.hpp"
 #include "kernels/isa/leaves.hpp"
 #include "kernels/isa/sgemm_leaf.hpp"
@@ -77,6 +78,13 @@ Isa chosen_isa() {
   return chosen;
 }
 
+bool sums_in_half() {
+#if defined(__x86_64__)
+  if (chosen_isa() == Isa::avx512vnni) return __builtin_cpu_supports("avx512fp16");
+#endif
+  return chosen_isa() == Isa::portable;
+}
+
 IsaScope::IsaScope(Isa isa) : before_(overridden.load()) {
   require(cpu_has(isa), "The instruction set {} was asked for, which this CPU lacks; it has {}.", name_of(isa), isas_of_this_cpu());
   overridden = static_cast<int>(isa);
@@ -100,6 +108,13 @@ isa::FloatTileLeaf isa::float_tile_leaf(Isa isa) {
 #endif
   require(isa == Isa::portable, "There is no f32 tile for the instruction set {} on this architecture.", name_of(isa));
   return isa::float_tile_portable;
+}
+
+isa::FloatTileLeaf isa::half_tile_leaf() {
+#if defined(__x86_64__)
+  if (chosen_isa() == Isa::avx512vnni && sums_in_half()) return isa::half_tile_avx512fp16;
+#endif
+  fail("There are no sums in float16 for the instruction set {} of this CPU.", name_of(chosen_isa()));
 }
 
 const isa::Int8Leaf& isa::int8_leaf(Isa isa) {

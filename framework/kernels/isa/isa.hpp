@@ -23,6 +23,9 @@ bool cpu_has(Isa isa);
 /// is not one of the five or that this CPU lacks. The environment is read at the first call.
 Isa chosen_isa();
 
+/// Whether sums in float16 run on this CPU and the chosen instruction set: AVX-512 FP16 with avx512vnni, or portable, which is slow.
+bool sums_in_half();
+
 /// What a value of KVANT_ISA means (null or empty: the best that the CPU has). Throws as chosen_isa does.
 Isa isa_from(const char* wanted);
 

@@ -256,7 +256,17 @@ TEST_CASE("fixed-point sums are for e4m3fn by e4m3fn, and the table says where t
   CHECK(e4m3.remembers_ranges() == nullptr);
   CHECK(Plan::resolve(sites.table, settings("fp8_gpu")).remembers_ranges() != nullptr);
   s.fp8_accumulation = "fp16x128";
-  CHECK_THAT(Plan::resolve(sites.table, s).unsupported().front(), ContainsSubstring("sums in float16"));
+  s.bwd_quantization_dtype = "e5m2";  // e5m2 by e4m3fn is what fp8_full's gradients multiply
+  const Plan half = Plan::resolve(sites.table, s);
+  CHECK_THAT(half.table(), ContainsSubstring("fp16x128 of codes"));
+  if (exec_is_host && !sums_in_half())
+    CHECK_THAT(half.unsupported().front(), ContainsSubstring("need AVX-512 FP16"));
+  if (!exec_is_host) return;
+  const IsaScope scope(Isa::portable);
+  CHECK(Plan::resolve(sites.table, s).unsupported().empty());
+  config::QuantSettings blocks = settings("mxfp8");
+  blocks.fp8_accumulation = "fp16x128";
+  CHECK_THAT(Plan::resolve(sites.table, blocks).unsupported().front(), ContainsSubstring("in blocks: it multiplies float8_e4m3fn by float8_e4m3fn or float8_e5m2, without tiles"));
 }
 
 TEST_CASE("integer sums that could overflow are told at the start, with site and axis", "[quant]") {
