@@ -116,10 +116,12 @@ class QuantizedMatmul final : public MatmulOp {
     return q;
   }
 
-  /// The gradient of w takes the scale of x before it is quantized; dw then multiplies with the bare codes.
+  /// The gradient of w takes the scale of x before it is quantized; dw then multiplies with the bare codes. Not where x has one
+  /// scale from a history: the gradient's own history would move with it.
   bool folds_act_scale() const {
     const OperandRecipe& act = recipe_->act;
-    return recipe_->act_residual == Residual::codes && act.quantized() && recipe_->grad_weight.quantized() && !act.tiled() && !act.calibration.zero_point;
+    return recipe_->act_residual == Residual::codes && act.quantized() && recipe_->grad_weight.quantized() && !act.tiled() && !act.calibration.zero_point &&
+           act.scaling != Scaling::delayed;
   }
 
   /// Contracted along axis 1: the left side of the forward product. Along axis 0: that of dw, where it reads forward codes.

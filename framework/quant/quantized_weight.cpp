@@ -39,7 +39,8 @@ bool QuantizedWeight::keeps_codes() const { return !packs(false) || (recipe_->we
 
 bool QuantizedWeight::folds_scale() const {
   const OperandRecipe& w = recipe_->weight;
-  return recipe_->weight_residual == Residual::codes && w.quantized() && recipe_->grad_input.quantized() && !w.tiled() && !w.calibration.zero_point;
+  return recipe_->weight_residual == Residual::codes && w.quantized() && recipe_->grad_input.quantized() && !w.tiled() && !w.calibration.zero_point &&
+         w.scaling != Scaling::delayed;
 }
 
 void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {

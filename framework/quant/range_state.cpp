@@ -6,7 +6,9 @@
 
 namespace kvant::quant {
 
-RangeState::RangeState(const OperandRecipe& recipe) : scaling_(recipe.scaling), setting_(recipe.delayed), factor_(recipe.calibration.factor) {}
+RangeState::RangeState(const OperandRecipe& recipe) : scaling_(recipe.scaling), setting_(recipe.delayed), factor_(recipe.calibration.factor) {
+  if (setting_.initial == 0.0) setting_.initial = static_cast<double>(recipe.law.bound);
+}
 
 void RangeState::use(StepContext& ctx, const QuantizeJob& source, const TensorView& range) {
   ArenaScope workspace(ctx.arena);

@@ -62,11 +62,12 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
-/// The range of a step is margin · (largest of the last `history` steps' maxima); `initial` in step 0.
+/// The range of a step is margin · (largest of the last `history` steps' maxima); `initial` in step 0, and where it is 0 the
+/// largest number of the type: the scale is 1.
 struct DelayedScaling {
   int64_t history = 1024;
   double margin = 1.0;
-  double initial = 1.0;
+  double initial = 0.0;
   bool operator==(const DelayedScaling&) const = default;
 };
 
