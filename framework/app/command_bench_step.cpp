@@ -154,7 +154,7 @@ void add_bench_step(CLI::App& bench, Context& context) {
   CLI::App* command = bench.add_subcommand("step", "one training step: the plain model against the configuration's scheme");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_option("--load-init", arguments->parameters, "initial parameters from a .npz file (PyTorch names)");
+  refuse_empty(command->add_option("--load-init", arguments->parameters, "initial parameters from a .npz file (PyTorch names)"), "a .npz file");
   command->add_flag("--serve", arguments->serve, "answer `run N` lines on stdin, to be alternated with other programs");
   command->add_flag("--profile", arguments->profile, "print where the time goes, kernel by kernel");
   command->add_option("--warmup", arguments->warmup, "steps before the first timed one")->check(CLI::Range(1, 1000));

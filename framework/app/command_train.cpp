@@ -97,7 +97,7 @@ void add_train(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("train", "train a model as a configuration says");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_option("--run-dir", arguments->run_dir, "folder for metrics and configuration (default: the next number under runs/)");
+  refuse_empty(command->add_option("--run-dir", arguments->run_dir, "folder for metrics and configuration (default: the next number under runs/)"), "a folder");
   add_examples(*command, {"kvant train configs/quickstart.toml", "kvant train configs/quickstart.toml --set run.steps=1000 --run-dir runs/long",
                           "kvant train configs/quickstart.toml --set quant.quantization=fp8_full"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });
