@@ -3,6 +3,7 @@
 #include "app/bench.hpp"
 #include "app/kernel_profile.hpp"
 #include "app/peer_model.hpp"
+#include "app/run_setup.hpp"
 #include "base/error.hpp"
 #include "kernels/isa/isa.hpp"
 #include "quant/plan.hpp"
@@ -110,12 +111,10 @@ void profile(const char* name, Stepper& stepper, int steps) {
 }
 
 int run(const Arguments& arguments) {
+  RunSetup setup = read_run(arguments.config);
   train::Runtime runtime(arguments.threads);
-  config::Document document = config::Document::read(arguments.config.file, arguments.config.overrides);
-  const config::Settings settings = config::read_settings(document);
-  quant::configure_plugins(document, settings.quant);
-  document.finish();
-  config::check(settings);
+  setup.load_plugins();
+  const config::Settings& settings = setup.settings;
   Stepper stepper(settings, arguments, runtime);
   if (arguments.serve) return serve(stepper, settings, arguments.warmup);
 
