@@ -27,6 +27,9 @@ struct ConfigArguments {
 /// Adds CONFIG (positional, required) and --set to a subcommand.
 void add_config_arguments(CLI::App& subcommand, ConfigArguments& arguments);
 
+/// Refuses an option that is given as an empty text, which would count as not given or name nothing; `expected`: "a folder".
+void refuse_empty(CLI::Option* option, const std::string& expected);
+
 /// Adds the examples that `--help` shows at its end, one line each.
 void add_examples(CLI::App& subcommand, const std::vector<std::string>& lines);
 

@@ -3,6 +3,7 @@
 #include "app/bench.hpp"
 #include "app/kernel_profile.hpp"
 #include "app/peer_model.hpp"
+#include "app/run_setup.hpp"
 #include "base/error.hpp"
 #include "kernels/isa/isa.hpp"
 #include "quant/plan.hpp"
@@ -110,12 +111,10 @@ void profile(const char* name, Stepper& stepper, int steps) {
 }
 
 int run(const Arguments& arguments) {
+  RunSetup setup = read_run(arguments.config);
   train::Runtime runtime(arguments.threads);
-  config::Document document = config::Document::read(arguments.config.file, arguments.config.overrides);
-  const config::Settings settings = config::read_settings(document);
-  quant::configure_plugins(document, settings.quant);
-  document.finish();
-  config::check(settings);
+  setup.load_plugins();
+  const config::Settings& settings = setup.settings;
   Stepper stepper(settings, arguments, runtime);
   if (arguments.serve) return serve(stepper, settings, arguments.warmup);
 
@@ -154,7 +153,7 @@ void add_bench_step(CLI::App& bench, Context& context) {
   CLI::App* command = bench.add_subcommand("step", "one training step: the plain model against the configuration's scheme");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_option("--load-init", arguments->parameters, "initial parameters from a .npz file (PyTorch names)");
+  refuse_empty(command->add_option("--load-init", arguments->parameters, "initial parameters from a .npz file (PyTorch names)"), "a .npz file");
   command->add_flag("--serve", arguments->serve, "answer `run N` lines on stdin, to be alternated with other programs");
   command->add_flag("--profile", arguments->profile, "print where the time goes, kernel by kernel");
   command->add_option("--warmup", arguments->warmup, "steps before the first timed one")->check(CLI::Range(1, 1000));

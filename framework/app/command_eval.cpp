@@ -46,7 +46,7 @@ void add_eval(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("eval", "held-out loss of the weights that a run has left");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_option("--params", arguments->parameters, "weights (parameters.safetensors of a run folder)")->required();
+  refuse_empty(command->add_option("--params", arguments->parameters, "weights (parameters.safetensors of a run folder)")->required(), "a file of weights");
   add_examples(*command, {"kvant eval configs/quickstart.toml --params runs/0001/parameters.safetensors",
                           "kvant eval runs/0001/config.toml --params runs/0001/parameters.safetensors --set metrics.eval_steps=-1"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });

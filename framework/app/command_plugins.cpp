@@ -117,7 +117,7 @@ void add_new(CLI::App& plugins, Context& context) {
   auto arguments = std::make_shared<NewArguments>();
   command->add_option("KIND", arguments->kind, "scheme or calibrator")->required()->check(CLI::IsMember({"scheme", "calibrator"}));
   command->add_option("NAME", arguments->name, "its name: a-z, 0-9 and _, what a configuration calls it by")->required();
-  command->add_option("--into", arguments->folder, "where the folder NAME is made")->capture_default_str();
+  refuse_empty(command->add_option("--into", arguments->folder, "where the folder NAME is made")->capture_default_str(), "a folder");
   add_examples(*command, {"kvant plugins new scheme my_scheme", "kvant plugins new calibrator my_range --into $HOME/plugins"});
   command->callback([arguments, &context] { context.run = [arguments] { return run_new(*arguments); }; });
 }
@@ -127,8 +127,9 @@ void add_new(CLI::App& plugins, Context& context) {
 void add_plugins(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("plugins", "list the plugins that are found, and why some are refused; new: write one");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->files,
-                      "plugin files to look at instead; the exit code is 0 if all of them would be loaded");
+  refuse_empty(command->add_option("FILE", arguments->files,
+                                   "plugin files to look at instead; the exit code is 0 if all of them would be loaded"),
+               "a plugin's file");
   command->add_flag(
       "--json", arguments->json,
       "print JSON: fingerprint, looked_in, plugins (name, version, offers, file, source_hash, fingerprint, refused)");

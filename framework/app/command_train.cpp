@@ -62,7 +62,7 @@ void stop_if_asked(const char* when) {
 }
 
 int run(const Arguments& arguments) {
-  // Everything that can be refused is refused before a folder is made.
+  // Everything that can be refused, and the memory that is not to be had, is told before a folder is made.
   RunSetup setup = read_run(arguments.config);
   train::Runtime runtime;
   const train::StopSignal signals;
@@ -73,7 +73,12 @@ int run(const Arguments& arguments) {
   const quant::Plan plan = quant::Plan::bind(model->sites(), setup.settings);
 
   train::Engine engine(setup.settings, std::move(model), runtime.exec(), runtime.world());
-  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir, "runs", bytes_of_run(engine.model(), setup.settings));
+  const uint64_t bytes = bytes_of_run(engine.model(), setup.settings);
+  train::RunFolder::check(arguments.run_dir, "runs", bytes);
+  engine.allocate();
+  stop_if_asked("before the first step");
+
+  const train::RunFolder folder = train::RunFolder::create(arguments.run_dir, "runs", bytes);
   folder.write("config.toml", setup.document.resolved());
   log::configure(log::Level::info, (folder.path() / "run.log").string());
   runtime.log_description();
@@ -82,8 +87,6 @@ int run(const Arguments& arguments) {
   folder.write("sites.txt", plan.table());
   log::write_to_file(plan.table());
 
-  engine.allocate();
-  stop_if_asked("before the first step");
   train::MetricsWriter metrics(folder, setup.settings.run.steps, setup.settings.metrics.log_period);
   const train::RunResult result = train::train(setup.settings, *dataset, engine, runtime, metrics);
   train::save_parameters((folder.path() / "parameters.safetensors").string(), engine.model(), runtime.exec());
@@ -97,7 +100,7 @@ void add_train(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("train", "train a model as a configuration says");
   auto arguments = std::make_shared<Arguments>();
   add_config_arguments(*command, arguments->config);
-  command->add_option("--run-dir", arguments->run_dir, "folder for metrics and configuration (default: the next number under runs/)");
+  refuse_empty(command->add_option("--run-dir", arguments->run_dir, "folder for metrics and configuration (default: the next number under runs/)"), "a folder");
   add_examples(*command, {"kvant train configs/quickstart.toml", "kvant train configs/quickstart.toml --set run.steps=1000 --run-dir runs/long",
                           "kvant train configs/quickstart.toml --set quant.quantization=fp8_full"});
   command->callback([arguments, &context] { context.run = [arguments] { return run(*arguments); }; });

@@ -67,7 +67,7 @@ int run(const Arguments& arguments) {
 void add_verify(CLI::App& app, Context& context) {
   CLI::App* command = app.add_subcommand("verify", "compare this build, on this machine, with recorded values of the reference");
   auto arguments = std::make_shared<Arguments>();
-  command->add_option("FILE", arguments->files, "recorded values (.safetensors) or tables of rules (.json); weights are looked up beside them")->required();
+  refuse_empty(command->add_option("FILE", arguments->files, "recorded values (.safetensors) or tables of rules (.json); weights are looked up beside them")->required(), "a file");
   command->add_flag("--verbose", arguments->verbose, "print every tensor");
   command->add_flag("--json", arguments->json, "print every tensor as JSON: file, tensor, measure, error, limit, holds");
   add_examples(*command, {"kvant verify tests/reference/data/ds3_tiny.none.safetensors",

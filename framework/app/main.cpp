@@ -18,9 +18,13 @@ namespace {
 using kvant::ExitCode;
 using kvant::app::Context;
 
-/// The last line of everything that the program prints.
+/// The last line of everything that the program prints, and of the log of the run that ends with it.
 int end_with(const std::string& sentence, ExitCode code) {
-  kvant::log::flush();
+  try {
+    kvant::log::write_to_file(sentence, kvant::log::Level::error);
+  } catch (const std::exception&) {
+    // A full disk, say: the console has the sentence below.
+  }
   std::fflush(stdout);
   std::fprintf(stderr, "kvant: %s\n", sentence.c_str());
   return static_cast<int>(code);

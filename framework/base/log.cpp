@@ -45,11 +45,11 @@ void configure(Level lowest, const std::string& file) {
 
 void write(Level level, std::string_view line) { logger()->log(translate(level), line); }
 
-void write_to_file(std::string_view lines) {
+void write_to_file(std::string_view lines, Level level) {
   const auto& sinks = logger()->sinks();
   while (!lines.empty()) {
     const auto end = std::min(lines.find('\n'), lines.size());
-    const spdlog::details::log_msg message(logger()->name(), spdlog::level::info, lines.substr(0, end));
+    const spdlog::details::log_msg message(logger()->name(), translate(level), lines.substr(0, end));
     for (std::size_t i = 1; i < sinks.size(); ++i) sinks[i]->log(message);  // the first one is the console
     lines.remove_prefix(std::min(end + 1, lines.size()));
   }

@@ -13,8 +13,8 @@ enum class Level { debug, info, warning, error };
 /// Sets the lowest level that is printed (default info) and, if not empty, a file that receives every line as well.
 void configure(Level lowest, const std::string& file = {});
 void write(Level level, std::string_view line);
-/// Lines for the file alone, where one was configured: tables that would drown the console.
-void write_to_file(std::string_view lines);
+/// Lines for the file alone, where one was configured: tables that would drown the console, and what the console has otherwise.
+void write_to_file(std::string_view lines, Level level = Level::info);
 void flush();
 
 template <class... Args>

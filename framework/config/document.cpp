@@ -86,6 +86,8 @@ std::vector<std::string> Document::names_below(const std::string& path) const {
 
 void Document::declare_family(const std::string& path, const std::string& what) { state_->families[path] = what; }
 
+void Document::explain_unread(const std::string& path, const std::string& sentence) { state_->unread[path] = sentence; }
+
 void Document::hint(const std::string& name, const std::string& sentence) { state_->hints[name] = sentence; }
 
 void Document::finish() { finish_outside({}); }

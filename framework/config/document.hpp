@@ -184,6 +184,9 @@ class Document {
   /// "no <what> 'name' is loaded (loaded: …)".
   void declare_family(const std::string& path, const std::string& what);
 
+  /// Why nobody reads the section `path` of a family, for who knows more than that nothing of this name is loaded.
+  void explain_unread(const std::string& path, const std::string& sentence);
+
   /// A sentence for a name that people may try but that is no key here (a name of other software, an old name).
   void hint(const std::string& name, const std::string& sentence);
 

@@ -201,8 +201,11 @@ bool Section::read(const Key& key, const T* fallback, std::string allowed, T& va
   }
   T given{};
   if (!Type<T>::read(*node, given)) {
-    note(node->place,
-         fmt::format("{} in section [{}] must be {}; found {}", key.name, path_, with_article(type), describe(*node)));
+    // Who gives a number that is too large is told how large it may be.
+    const bool range = node->kind == Kind::beyond && !state_->keys.back().allowed.empty();
+    const std::string within = range ? ", " + state_->keys.back().allowed : std::string();
+    note(node->place, fmt::format("{} in section [{}] must be {}{}; found {}", key.name, path_, with_article(type), within,
+                                  describe(*node)));
     return false;
   }
   value = given;

@@ -17,6 +17,11 @@ constexpr int64_t most_tokens = int64_t{1} << 28;    // of a vocabulary, of a se
 constexpr int64_t most_sequences = int64_t{1} << 30;
 constexpr int64_t most_steps = 1'000'000'000'000;
 
+void refuse_empty_names(Section& section, const char* key, const std::vector<std::string>& names) {
+  for (const std::string& name : names)
+    if (name.empty()) return section.refuse(key, fmt::format("{} in section [{}] has an empty name; a list of none is written []", key, section.path()));
+}
+
 RunSettings read_run(Document& document) {
   RunSettings s;
   Section section = document.section("run");
@@ -33,6 +38,7 @@ RunSettings read_run(Document& document) {
                    s.deterministic);
   s.plugins = section.take(
       {"plugins", "plugins to load beside those that other keys name: names, or absolute paths of files"}, s.plugins);
+  refuse_empty_names(section, "plugins", s.plugins);
   return s;
 }
 
@@ -194,6 +200,7 @@ DataSettings read_data(Document& document) {
   s.dataset_path = section.take_paths(
       {"dataset_path", "text files or folders of them in this order, relative to the file that says so"},
       s.dataset_path);
+  refuse_empty_names(section, "dataset_path", s.dataset_path);
   s.tokenizer_type = section.take_choice({"tokenizer_type", "one token per byte, or a SentencePiece model"},
                                          s.tokenizer_type, {"bytes", "sentencepiece"});
   s.tokenizer_path = section.take_path({"tokenizer_path", "the SentencePiece model, relative to the file that says so"},

@@ -74,15 +74,17 @@ void check_holds_no_run(const fs::path& folder) {
 
 }  // namespace
 
-RunFolder RunFolder::create(const std::string& given, const fs::path& parent, uint64_t bytes_needed) {
-  if (given.empty()) {
-    check_space(parent, bytes_needed);
-    return RunFolder(make_numbered(parent));
-  }
+void RunFolder::check(const std::string& given, const fs::path& parent, uint64_t bytes_needed) {
+  if (given.empty()) return check_space(parent, bytes_needed);
   if (fs::exists(given) && !fs::is_directory(given))
     refuse("The run folder '{}' is a file; a folder is expected.", given);
   check_holds_no_run(given);
   check_space(given, bytes_needed);
+}
+
+RunFolder RunFolder::create(const std::string& given, const fs::path& parent, uint64_t bytes_needed) {
+  check(given, parent, bytes_needed);
+  if (given.empty()) return RunFolder(make_numbered(parent));
   make_folders(given);
   return RunFolder(given);
 }

@@ -15,6 +15,8 @@ class RunFolder {
   /// this.
   /// Refuses a given folder that holds a run (a file of a name that a run writes) or is a file, one that cannot be made, and a file system with less than `bytes_needed` bytes free.
   static RunFolder create(const std::string& given, const std::filesystem::path& parent, uint64_t bytes_needed);
+  /// Refuses what `create` would refuse, as far as that can be told without making anything.
+  static void check(const std::string& given, const std::filesystem::path& parent, uint64_t bytes_needed);
 
   const std::filesystem::path& path() const { return path_; }
 

@@ -73,11 +73,27 @@ else
   echo "skipped: no small file system can be mounted here, so a full disk is tested by the unit test alone"
 fi
 
+# Memory that is not to be had: before the run begins nothing is left of it; once it has begun, its log ends with the sentence.
+if [[ -z ${ASAN_OPTIONS:-} ]]; then  # AddressSanitizer takes more addresses than there are bytes
+  random=(--set data.dataset_type=synthetic --set data.dataset_name= --set quant.quantization= --set run.steps=1 --set metrics.eval_steps=0)
+  ulimit -Sv 3000000
+  for folder in "" given; do
+    OMP_NUM_THREADS=2 expect 1 train "$quick" "${random[@]}" --set model.base_emb_dim=2048 --set model.base_moe_mlp_dim=4096 ${folder:+--run-dir "$folder"}
+    shows_once 'Out of memory: the arena "parameters" holds 0 MiB'
+  done
+  [[ ! -e runs && ! -e given ]] || fail "a run without memory left its folder behind"
+  OMP_NUM_THREADS=2 expect 1 train "$quick" "${random[@]}" --set data.global_batch_size=2048 --run-dir crowded
+  shows_once 'Out of memory: the arena "step" holds'
+  [[ $(tail -n 1 crowded/run.log) == *' error: Out of memory: the arena "step" holds'* ]] || fail "the log of the run does not end with its error: $(tail -n 1 crowded/run.log)"
+  ulimit -Sv unlimited
+fi
+
 # Losses that are not numbers stop the run with the step's number.
 for i in $(seq 1 400); do printf 'Entry %d. The quick brown fox jumps over the lazy dog, %d times in all.\n\n' "$i" "$((i * i))"; done >text.txt
 expect 3 train "$quick" "${text[@]}" "${small[@]}" --set data.dataset_path=text.txt --set run.steps=20 --set optimizer.learning_rate=1e15 \
   --set optimizer.gradient_clipping_threshold=0 --set optimizer.warmup_steps_fraction=0 --run-dir diverged
 [[ $err =~ [Ss]tep\ [0-9]+ ]] || fail "the step is not named: $err"
+[[ $(tail -n 1 diverged/run.log) == *" error: ${err##*kvant: }" ]] || fail "the log of the run does not end with its error: $(tail -n 1 diverged/run.log)"
 [[ -s diverged/metrics.jsonl ]] || fail "the metrics of the steps before are gone"
 
 # So does an update that leaves no numbers, in the last step too, and an evaluation of weights that are none.

@@ -32,6 +32,23 @@ expect 2 bench
 shows "kvant bench needs one of"
 expect 2 train "$KVANT_ROOT/configs/quickstart.toml" --stes=3
 shows "--stes=3"
-[[ ! -e runs ]] || fail "a refused command line made a run folder"
+# A name that is given as nothing is no name, and never counts as not given.
+config=$KVANT_ROOT/configs/quickstart.toml
+empty() { local what=$1; shift; expect 2 "$@"; shows_once "the value is empty; $what is expected"; error_lines 1; }
+empty "a TOML file" explain ''
+empty "a TOML file" train --config ''
+empty "a folder" train "$config" --run-dir ''
+empty "a file of weights" eval "$config" --params ''
+empty "a .npz file" bench step "$config" --load-init ''
+empty "a folder" plugins new scheme nowhere --into ''
+empty "a plugin's file" plugins ''
+empty "a file" verify ''
+expect 2 train "$config" --run-dir=
+shows_once "--run-dir: 1 required TEXT missing"
+expect 2 explain "$config" --set run.plugins= --set 'data.dataset_path=["a.txt", ""]'
+shows_once "--set run.plugins=: plugins in section [run] has an empty name; a list of none is written []"
+shows_once "dataset_path in section [data] has an empty name"
+
+[[ ! -e runs && ! -e nowhere ]] || fail "a refused command line made a run folder"
 
 finish

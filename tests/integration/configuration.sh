@@ -29,6 +29,21 @@ shows_once "section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded
 expect 2 train d02.toml
 shows_once "d02.toml:$(grep -n '^blok' d02.toml | cut -d: -f1):1: plugin 'int8_full' has no key 'blok'"
 
+# A section for something that is there but takes no settings, or is not in use: why, and what has settings.
+section() { expect 2 explain "$quick" "${@:2}"; shows_once "--set ${!#}: section [quant.plugins.$1"; }
+section "absmax]: 'absmax' is a calibrator, and calibrators have no settings but the arguments in \"absmax,argument,…\"; only a scheme has settings, and the one in use, 'int8_full', takes none" --set quant.plugins.absmax.x=1
+section "percentile]: 'percentile' is a calibrator" --set 'quant.plugins.percentile={}'
+section "fp8_full]: the scheme 'fp8_full' is not in use; only a scheme has settings, and the one in use, 'int8_full', takes none" --set quant.plugins.fp8_full.x=1
+section "fp8_full]: the scheme 'fp8_full' is not in use; only a scheme has settings, and none is in use" --set quant.quantization= --set quant.plugins.fp8_full.x=1
+section "fp8_full]: the scheme 'fp8_full' is not in use; the scheme in use has settings, [quant.plugins.nvfp4_train] takes plain_first_layers and plain_last_layers" \
+  --set quant.quantization=nvfp4_train --set quant.quantization_calibration_method=absmax --set quant.plugins.fp8_full.x=1
+expect 2 explain "$quick" --set quant.plugins.int8_full.x=1
+shows_once "plugin 'int8_full' has no key 'x' (section [quant.plugins.int8_full]); it has no settings"
+expect 2 bench step "$quick" --set quant.plugins.absmax.x=1
+shows_once "'absmax' is a calibrator"
+expect 2 bench step "$quick" --set 'run.plugins=["no_such_plugin"]'
+shows_once "There is no plugin 'no_such_plugin'"
+
 # Overrides are checked like the file, and named.
 expect 2 train "$quick" --set run.steps=ten --set optimizer.learning_rte=1 --set model.num_experts_per_tok=0.5
 shows_once "--set run.steps=ten: steps in section [run] must be an integer; found the string \"ten\""

@@ -18,6 +18,8 @@ std::string describe(const Node& node) {
       return fmt::format("the integer {}", node.integer);
     case Kind::real:
       return fmt::format("the real number {}", node.real);
+    case Kind::beyond:
+      return node.string;
     case Kind::string:
       return fmt::format("the string \"{}\"", node.string);
     case Kind::date:

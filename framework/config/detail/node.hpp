@@ -14,7 +14,8 @@
 
 namespace kvant::config::detail {
 
-enum class Kind { boolean, integer, real, string, date, array, table };
+/// `beyond`: a number of an override that 64 bits cannot hold; `string` says so in words.
+enum class Kind { boolean, integer, real, beyond, string, date, array, table };
 
 struct Node {
   Kind kind = Kind::table;

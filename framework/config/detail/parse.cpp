@@ -122,6 +122,50 @@ bool may_be_bare_word(const std::string& value) {
   return value.empty() || std::string_view("[{\"'").find(value.front()) == std::string_view::npos;
 }
 
+/// How long the digits are that `text` starts with, single underscores between them.
+size_t length_of_digits(std::string_view text, std::string_view digits) {
+  const auto is_digit = [&](size_t i) { return i < text.size() && digits.find(text[i]) != std::string_view::npos; };
+  size_t length = 0;
+  while (is_digit(length) || (length > 0 && length < text.size() && text[length] == '_' && is_digit(length + 1))) ++length;
+  return length;
+}
+
+/// Where toml++ has refused a value that is written as TOML writes a number, the number is too large: says so in words.
+/// "" for any other text.
+std::string beyond_64_bits(const std::string& value) {
+  constexpr std::string_view decimal = "0123456789";
+  const size_t begin = value.find_first_not_of(" \t");
+  if (begin == std::string::npos) return {};
+  const std::string_view whole = std::string_view(value).substr(begin, value.find_last_not_of(" \t") + 1 - begin);
+  const std::string integer = fmt::format("the integer {}, which does not fit 64 bits", whole);
+  std::string_view text = whole;
+  for (const auto& [prefix, digits] :
+       {std::pair("0x", "0123456789abcdefABCDEF"), std::pair("0o", "01234567"), std::pair("0b", "01")})
+    if (text.starts_with(prefix)) {
+      text.remove_prefix(2);
+      return !text.empty() && length_of_digits(text, digits) == text.size() ? integer : std::string();
+    }
+  if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+  size_t length = length_of_digits(text, decimal);
+  if (length == 0 || (length > 1 && text.front() == '0')) return {};  // TOML has no leading zeros
+  text.remove_prefix(length);
+  if (text.empty()) return integer;
+  if (text.starts_with('.')) {
+    text.remove_prefix(1);
+    length = length_of_digits(text, decimal);
+    if (length == 0) return {};
+    text.remove_prefix(length);
+  }
+  if (text.starts_with('e') || text.starts_with('E')) {
+    text.remove_prefix(1);
+    if (text.starts_with('+') || text.starts_with('-')) text.remove_prefix(1);
+    length = length_of_digits(text, decimal);
+    if (length == 0) return {};
+    text.remove_prefix(length);
+  }
+  return text.empty() ? fmt::format("the number {}, which is beyond what 64 bits hold", whole) : std::string();
+}
+
 void move_to(Node& node, const Place& place) {
   node.place = node.key_place = place;
   for (Node& item : node.items) move_to(item, place);
@@ -209,8 +253,9 @@ Node parse_override(const std::string& text) {
   } catch (const toml::parse_error& error) {
     if (!may_be_bare_word(value)) refuse("{}: the value is not TOML: {}", to_string(place), error.description());
     target = Node{};
-    target.kind = Kind::string;
-    target.string = value;
+    target.string = beyond_64_bits(value);
+    target.kind = target.string.empty() ? Kind::string : Kind::beyond;
+    if (target.string.empty()) target.string = value;
   }
   move_to(root, place);
   return root;

@@ -29,6 +29,7 @@ struct State {
   std::vector<SectionRecord> sections;          ///< in the order of opening
   std::vector<KeyRecord> keys;                  ///< in the order of taking
   std::map<std::string, std::string> families;  ///< path → what its sections belong to ("plugin")
+  std::map<std::string, std::string> unread;    ///< path of a section of a family → why nobody reads it
   std::map<std::string, std::string> hints;     ///< name that is no key → sentence
   std::vector<Problem> problems;
 

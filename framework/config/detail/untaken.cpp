@@ -73,6 +73,7 @@ void note_key(State& state, const std::string& section, const std::string& name,
   else
     what = fmt::format("section [{}] has no key '{}'", section, name);
   std::string advice = advice_for_key(state, section, name);
+  if (advice.empty() && record != nullptr && !record->owner.empty()) advice = "it has no settings";
   if (advice.empty() && record == nullptr && !section.empty()) advice = advice_for_section(state, section);
   if (!advice.empty()) what += "; " + advice;
   state.problems.push_back({node.key_place, what});
@@ -81,6 +82,10 @@ void note_key(State& state, const std::string& section, const std::string& name,
 void note_absent_member(State& state, const std::string& family, const std::string& name, const Node& node) {
   std::vector<std::string> loaded;
   const std::string prefix = family + ".";
+  if (const auto known = state.unread.find(prefix + name); known != state.unread.end()) {
+    state.problems.push_back({node.key_place, fmt::format("section [{}{}]: {}", prefix, name, known->second)});
+    return;
+  }
   for (const SectionRecord& section : state.sections)
     if (section.path.starts_with(prefix)) loaded.push_back(section.path.substr(prefix.size()));
   const std::string& what = state.families.at(family);
@@ -118,6 +123,9 @@ void walk(State& state, const std::string& path, const Node& table, const std::s
       if (is_section)
         state.problems.push_back({node.key_place, fmt::format("'{0}' is the section [{0}], so it is a table; found {1}",
                                                               below, describe(node))});
+      else if (state.families.contains(path))
+        state.problems.push_back({node.key_place, fmt::format("'{0}' would be the section [{0}] of a {1}, so it is a table; found {2}",
+                                                              below, state.families.at(path), describe(node))});
       else
         note_key(state, path, name, node);
     } else if (!is_section && state.families.contains(path)) {

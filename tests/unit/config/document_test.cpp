@@ -175,6 +175,23 @@ TEST_CASE("D02: a plugin's section is held to what the plugin declares") {
               "a.toml:3:16: section [quant.plugins.not_loaded]: no plugin 'not_loaded' is loaded (loaded: my_scheme)"));
 }
 
+TEST_CASE("who knows why a plugin's section is not read says so; a plugin without settings has none; a value is no section") {
+  Document document = Document::parse(
+      "[quant.plugins.known]\nx = 1\n[quant.plugins.unknown]\n[quant.plugins.bare]\nx = 1\n[quant.plugins]\nvalue = 3\n", "a.toml");
+  document.section("quant");
+  document.declare_family("quant.plugins", "plugin");
+  document.explain_unread("quant.plugins.known", "it is a calibrator");
+  document.explain_unread("quant.plugins.absent", "nobody gives this section");
+  document.section("quant.plugins.bare", "plugin 'bare'");
+  REQUIRE_THROWS_WITH(document.finish(),
+                      Equals("4 problems in the configuration a.toml:\n"
+                             "  a.toml:1:16: section [quant.plugins.known]: it is a calibrator\n"
+                             "  a.toml:3:16: section [quant.plugins.unknown]: no plugin 'unknown' is loaded (loaded: bare)\n"
+                             "  a.toml:5:1: plugin 'bare' has no key 'x' (section [quant.plugins.bare]); it has no settings\n"
+                             "  a.toml:7:1: 'quant.plugins.value' would be the section [quant.plugins.value] of a plugin, so it is a table; found "
+                             "the integer 3"));
+}
+
 TEST_CASE("what plugins do not read can be refused before plugins are loaded") {
   const std::string plugins = "[quant.plugins.other]\nx = 1\n";
   Document good = Document::parse(plugins, "a.toml");

@@ -113,6 +113,28 @@ TEST_CASE("an override is checked like the file, and named in the error") {
   REQUIRE_THROWS_WITH(steps_with({"run.steps=[1, 2]"}), ContainsSubstring("found a list of 2"));
 }
 
+TEST_CASE("a number that 64 bits cannot hold is called one, with what is accepted; what only looks like one stays a word") {
+  for (const std::string number : {"9223372036854775808", "-9223372036854775809", "+99_999_999_999_999_999_999",
+                                   "0x1_0000_0000_0000_0000", "0o7777777777777777777777"})
+    for (const std::string space : {"", " "})
+      REQUIRE_THROWS_WITH(steps_with({"run.steps=" + space + number + space}),
+                          ContainsSubstring("steps in section [run] must be an integer, at least 1; found the integer " +
+                                            number + ", which does not fit 64 bits"));
+  CHECK(steps_with({"run.steps=9223372036854775807"}) == 9223372036854775807);
+  REQUIRE_THROWS_WITH(steps_with({"run.steps=-1.5e+999"}),
+                      ContainsSubstring("must be an integer, at least 1; found the number -1.5e+999, which is beyond what 64 bits hold"));
+  REQUIRE_THROWS_WITH(text_with("run.text=99999999999999999999"),
+                      ContainsSubstring("must be a string; found the integer 99999999999999999999, which does not fit 64 bits"));
+  const auto rate = [](const std::string& value) {
+    Document document = Document::parse("", "a.toml", {"run.rate=" + value});
+    document.section("run").take_real("rate", 0.5, above(0.0));
+    document.finish();
+  };
+  REQUIRE_THROWS_WITH(rate("1e400"), ContainsSubstring("must be a finite number, above 0; found the number 1e400, which is beyond"));
+  for (const std::string word : {"0099999999999999999999", "99999999999999999999x", "9_", "99999999999999999999__9", "0x", "0xg", "1.e400", "1e", "-", "1.5.5", "99999999999999999999-1"})
+    CHECK(text_with("run.text=" + word) == word);
+}
+
 TEST_CASE("what is no override is refused") {
   REQUIRE_THROWS_WITH(steps_with({"run.steps"}),
                       ContainsSubstring("--set run.steps: an override is written section.key=value"));

@@ -77,52 +77,85 @@ TEST_CASE("no codec reads the codes of another", "[quant]") {  // report D06
     CHECK(std::fabs(after[i] - before[i]) <= 0.0626f * std::fabs(before[i]));
 }
 
+namespace {
+
+/// How a matrix of integers becomes an operand with scale 1, so that its values are its codes (less the zero point).
+struct Exact {
+  const Codec& codec;
+  DType type;       ///< what the matrix is stored in
+  bool zero_point;  ///< a range that is not symmetric: integers alone
+
+  std::vector<double> numbers(int64_t count, uint64_t seed) const {  // |x| < 16 is held by four significant bits
+    const bool negative = zero_point || !is_unsigned;
+    std::vector<double> x(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < x.size(); ++i)
+      x[i] = negative ? static_cast<int>(philox(seed, 4, i).word[0] % 31u) - 15 : static_cast<int>(philox(seed, 4, i).word[0] % 16u);
+    return x;
+  }
+
+  TensorView operand(const std::vector<double>& x, int64_t rows, int64_t cols, Arena& arena) const {
+    const DeviceBuffer in(type, {rows, cols}, x);
+    const TensorView codes = arena.allocate(codec.storage(), {rows, cols}), scale = arena.allocate(DType::f32, {1}),
+                     values = arena.allocate(DType::f32, {rows, cols});
+    TileJob job;
+    job.x = in;
+    job.tile = {rows, cols, 1, 1};
+    job.codes = codes;
+    job.scale = scale;
+    job.statistic = Statistic::constant;
+    job.high_limit = codec.bound(false);
+    job.low_limit = -job.high_limit;
+    job.law.bound = codec.bound(false);
+    if (zero_point) {
+      job.zero_point = arena.allocate(DType::i32, {1});
+      job.low_limit = -15;  // as many steps of 1 as there are codes
+      job.high_limit = static_cast<float>((1 << codec.code_bits()) - 1 - 15);
+    }
+    job.workspace = arena.allocate(DType::i32, {tile_workspace(job)});
+    codec.quantize_tiles(Exec{}, job);
+    Kokkos::fence();
+    if (codec.readable_by_gemm() && !zero_point) return codes;
+    codec.dequantize_tiles(Exec{}, {codes, job.tile, scale, job.zero_point, values, false});
+    Kokkos::fence();
+    return values;
+  }
+
+  bool is_unsigned = false;
+};
+
+int wrong_products(const Exact& exact) {
+  const int64_t m = 9, k = 37, n = 11;
+  const auto a = exact.numbers(m * k, 1), b = exact.numbers(k * n, 2);
+  Arena arena("codec test");
+  const TensorView left = exact.operand(a, m, k, arena), right = exact.operand(b, k, n, arena);
+  const DeviceBuffer ones_m(DType::f32, {m}, std::vector<double>(static_cast<std::size_t>(m), 1)),
+      ones_n(DType::f32, {n}, std::vector<double>(static_cast<std::size_t>(n), 1)), c(DType::f32, {m, n});
+  scaled_gemm(Exec{}, {left, false, ones_m, nullptr}, {right, false, ones_n, nullptr}, c, Write::overwrite, arena);
+  Kokkos::fence();
+  const auto got = c.floats();
+  int wrong = 0;
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j) {
+      double sum = 0;
+      for (int64_t l = 0; l < k; ++l)
+        sum += a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
+      wrong += got[static_cast<std::size_t>(i * n + j)] != static_cast<float>(sum);
+    }
+  return wrong;
+}
+
+}  // namespace
+
 TEST_CASE("integer operands within the codes have exact products, whatever the format", "[quant]") {
   // Formats with at least four significant bits hold the integers -15 … 15 (their own unit times a power of two).
-  for (const std::string_view name : {"int5", "int6", "int7", "int8", "int16", "float8_e4m3fn", "float8_e4m3",
-                                      "float8_e3m4", "float8_e4m3fnuz", "float8_e4m3b11fnuz"}) {
-    INFO(name);
-    const Codec& codec = *builtin_codec(name);
-    const int64_t m = 9, k = 37, n = 11;
-    const auto numbers = [&](int64_t count, uint64_t seed) {
-      std::vector<double> x(static_cast<std::size_t>(count));
-      for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<int>(philox(seed, 4, i).word[0] % 31u) - 15;
-      return x;
-    };
-    const auto a = numbers(m * k, 1), b = numbers(k * n, 2);
-    Arena arena("codec test");
-    const auto operand = [&](const std::vector<double>& x, int64_t rows, int64_t cols) {
-      const DeviceBuffer in(DType::f32, {rows, cols}, x);
-      const TensorView codes = arena.allocate(codec.storage(), {rows, cols}), scale = arena.allocate(DType::f32, {1}),
-                       values = arena.allocate(DType::f32, {rows, cols});
-      TileJob job;
-      job.x = in;
-      job.tile = {rows, cols, 1, 1};
-      job.codes = codes;
-      job.scale = scale;
-      job.statistic = Statistic::constant;  // a scale of 1, so that values are codes
-      job.high_limit = codec.bound(false);
-      job.low_limit = -job.high_limit;
-      job.law.bound = codec.bound(false);
-      job.workspace = arena.allocate(DType::i32, {tile_workspace(job)});
-      codec.quantize_tiles(Exec{}, job);
-      Kokkos::fence();
-      if (codec.readable_by_gemm()) return codes;
-      codec.decode(Exec{}, codes, values);
-      return values;
-    };
-    const TensorView left = operand(a, m, k), right = operand(b, k, n);
-    const DeviceBuffer ones_m(DType::f32, {m}, std::vector<double>(static_cast<std::size_t>(m), 1)),
-        ones_n(DType::f32, {n}, std::vector<double>(static_cast<std::size_t>(n), 1)), c(DType::f32, {m, n});
-    scaled_gemm(Exec{}, {left, false, ones_m, nullptr}, {right, false, ones_n, nullptr}, c, Write::overwrite, arena);
-    Kokkos::fence();
-    const auto got = c.floats();
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t j = 0; j < n; ++j) {
-        double sum = 0;
-        for (int64_t l = 0; l < k; ++l)
-          sum += a[static_cast<std::size_t>(i * k + l)] * b[static_cast<std::size_t>(l * n + j)];
-        REQUIRE(got[static_cast<std::size_t>(i * n + j)] == static_cast<float>(sum));
+  for (const std::string_view name : {"int5", "int6", "int7", "int8", "int16", "uint5", "uint6", "uint7", "uint8", "float8_e4m3fn",
+                                      "float8_e4m3", "float8_e3m4", "float8_e4m3fnuz", "float8_e4m3b11fnuz"}) {
+    const bool is_unsigned = name.starts_with("uint"), integer = is_unsigned || name.starts_with("int");
+    for (const DType type : {DType::f32, DType::bf16})
+      for (const bool zero_point : {false, true}) {
+        if (zero_point && !integer) continue;
+        INFO(name << " from " << name_of(type) << (zero_point ? " with a zero point" : ""));
+        CHECK(wrong_products({*builtin_codec(name), type, zero_point, is_unsigned}) == 0);
       }
   }
 }

@@ -14,6 +14,7 @@
 namespace {
 
 using namespace kvant;
+using kvant::test::DeviceBuffer;
 using kvant::test::integer_values;
 using kvant::test::QuantProblem;
 using kvant::test::types;
@@ -131,41 +132,96 @@ TEST_CASE("all experts empty, and no rows at all", "[quant]") {  // report D11
   }
 }
 
+namespace {
+
+/// a of m × l and b of l × n, or either transposed, in double precision and rounded to the type of the result.
+std::vector<float> exact_product(int64_t m, int64_t l, int64_t n, const std::vector<float>& a, bool a_transposed,
+                                 const std::vector<float>& b, bool b_transposed, DType type) {
+  std::vector<double> c(static_cast<std::size_t>(m * n));
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t j = 0; j < n; ++j)
+      for (int64_t t = 0; t < l; ++t)
+        c[static_cast<std::size_t>(i * n + j)] += static_cast<double>(a[static_cast<std::size_t>(a_transposed ? t * m + i : i * l + t)]) *
+                                                  b[static_cast<std::size_t>(b_transposed ? j * l + t : t * n + j)];
+  return DeviceBuffer(type, {m, n}, c).floats();
+}
+
+}  // namespace
+
 TEST_CASE("integers are multiplied exactly", "[quant]") {
-  // |x| <= 15 with one 127 in every row and column makes every scale 1: codes are the values, sums are exact.
+  // |x| <= 15 with one largest code in every row and column makes every scale 1: codes are the values, sums are exact.
   const int64_t rows = 40, k = 33, n = 21;
-  const auto rule = types("int8", "int8", "int8");
-  QuantProblem p(rows, k, n, rule);
+  const auto [qtype, largest] = GENERATE(table<std::string, float>({{"int5", 15.0f}, {"int6", 31.0f}, {"int7", 63.0f}, {"int8", 127.0f}}));
+  const DType dtype = GENERATE(DType::f32, DType::bf16);
+  INFO(qtype << " " << name_of(dtype));
+  QuantProblem p(rows, k, n, types(qtype, qtype, qtype), {}, dtype);
   std::vector<float> x = integer_values(rows * k, 1, 15), w = integer_values(k * n, 2, 15),
                      g = integer_values(rows * n, 3, 15);
-  for (int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * k + r % k)] = r % 2 ? 127.0f : -127.0f;
-  for (int64_t j = 0; j < n; ++j) w[static_cast<std::size_t>(j % k * n + j)] = 127.0f;
-  for (int64_t r = 0; r < rows; ++r) g[static_cast<std::size_t>(r * n + r % n)] = -127.0f;
+  for (int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * k + r % k)] = r % 2 ? largest : -largest;
+  for (int64_t j = 0; j < n; ++j) w[static_cast<std::size_t>(j % k * n + j)] = largest;
+  for (int64_t r = 0; r < rows; ++r) g[static_cast<std::size_t>(r * n + r % n)] = -largest;
   p.set(x, w, g);
   p.forward();
   p.backward();
-  const auto y = p.y.floats(), dx = p.dx.floats(), dw = p.dw();
+  CHECK(p.y.floats() == exact_product(rows, k, n, x, false, w, false, dtype));
+  CHECK(p.dx.floats() == exact_product(rows, n, k, g, false, w, true, dtype));
+  CHECK(p.dw() == exact_product(k, rows, n, x, true, g, false, DType::f32));
+}
+
+TEST_CASE("integers with zero points are multiplied exactly", "[quant]") {
+  // -15 and the other end of the range in every row and column: as many steps of 1 as there are codes, zero at code 15
+  // (of signed codes: 15 above the lowest).
+  const int64_t rows = 40, k = 33, n = 21;
+  const auto [qtype, levels] = GENERATE(table<std::string, float>(
+      {{"uint5", 31.0f}, {"uint6", 63.0f}, {"uint7", 127.0f}, {"uint8", 255.0f}, {"int5", 31.0f}, {"int6", 63.0f}, {"int7", 127.0f}, {"int8", 255.0f}}));
+  const DType dtype = GENERATE(DType::f32, DType::bf16);
+  INFO(qtype << " " << name_of(dtype));
+  auto rule = types(qtype, qtype, "");
+  rule.weight_calibration = rule.act_calibration = "minmax";
+  QuantProblem p(rows, k, n, rule, {}, dtype);
+  std::vector<float> x = integer_values(rows * k, 1, 15), w = integer_values(k * n, 2, 15);
   for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < n; ++j) {
-      double sum = 0;
-      for (int64_t i = 0; i < k; ++i)
-        sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * w[static_cast<std::size_t>(i * n + j)];
-      REQUIRE(y[static_cast<std::size_t>(r * n + j)] == sum);
-    }
-    for (int64_t i = 0; i < k; ++i) {
-      double sum = 0;
-      for (int64_t j = 0; j < n; ++j)
-        sum += static_cast<double>(g[static_cast<std::size_t>(r * n + j)]) * w[static_cast<std::size_t>(i * n + j)];
-      REQUIRE(dx[static_cast<std::size_t>(r * k + i)] == sum);
-    }
+    x[static_cast<std::size_t>(r * k + r % k)] = -15;
+    x[static_cast<std::size_t>(r * k + (r + 7) % k)] = levels - 15;
   }
-  for (int64_t i = 0; i < k; ++i) {
-    for (int64_t j = 0; j < n; ++j) {
-      double sum = 0;
-      for (int64_t r = 0; r < rows; ++r)
-        sum += static_cast<double>(x[static_cast<std::size_t>(r * k + i)]) * g[static_cast<std::size_t>(r * n + j)];
-      REQUIRE(dw[static_cast<std::size_t>(i * n + j)] == sum);
-    }
+  for (int64_t j = 0; j < n; ++j) {
+    w[static_cast<std::size_t>(j % k * n + j)] = levels - 15;
+    w[static_cast<std::size_t>((j + 9) % k * n + j)] = -15;
+  }
+  p.set(x, w, uniform_values(rows * n, 3));
+  p.forward();
+  CHECK(p.y.floats() == exact_product(rows, k, n, x, false, w, false, dtype));
+}
+
+TEST_CASE("an outlier takes the scale of its row and column and of no other, wherever it stands", "[quant]") {
+  // The values are integers below 16 and the outlier is 127 · 64, so the scale of its row or column is 64 and every other 1:
+  // where the outlier is in neither operand's part of a sum, the sum is exact.
+  const int64_t rows = 5, k = 31, n = 37;
+  const auto rule = types("int8", "int8", "int8");
+  std::vector<float> x = integer_values(rows * k, 1, 15), w = integer_values(k * n, 2, 15), g = integer_values(rows * n, 3, 15);
+  for (int64_t r = 0; r < rows; ++r) x[static_cast<std::size_t>(r * k)] = 127;
+  for (int64_t j = 0; j < n; ++j) w[static_cast<std::size_t>(j)] = 127;
+  for (int64_t place = 0; place < k; ++place) {
+    const int64_t row = place % rows, column = place % n;
+    auto loud_x = x, loud_w = w;
+    loud_x[static_cast<std::size_t>(row * k + place)] = 127 * 64;
+    loud_w[static_cast<std::size_t>(place * n + column)] = -127 * 64;
+    QuantProblem p(rows, k, n, rule);
+    p.set(loud_x, loud_w, g);
+    p.forward();
+    const auto y = p.y.floats(), quiet = exact_product(rows, k, n, x, false, w, false, DType::f32);
+    // What the loud row and column hold at codes of 64: multiples of 64, nearest.
+    const auto coarse = [](float v) { return std::nearbyint(v / 64.0f) * 64.0f; };
+    for (int64_t i = 0; i < rows; ++i)
+      for (int64_t j = 0; j < n; ++j) {
+        double sum = 0;
+        for (int64_t t = 0; t < k; ++t) {
+          const float a = loud_x[static_cast<std::size_t>(i * k + t)], b = loud_w[static_cast<std::size_t>(t * n + j)];
+          sum += static_cast<double>(i == row ? coarse(a) : a) * (j == column ? coarse(b) : b);
+        }
+        REQUIRE(static_cast<double>(y[static_cast<std::size_t>(i * n + j)]) == sum);
+        if (i != row && j != column) REQUIRE(y[static_cast<std::size_t>(i * n + j)] == quiet[static_cast<std::size_t>(i * n + j)]);
+      }
   }
 }
 

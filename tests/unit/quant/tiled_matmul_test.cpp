@@ -173,6 +173,37 @@ TEST_CASE("experts of any number of tokens are padded to the blocks of the schem
   }
 }
 
+TEST_CASE("tokens of an expert may be padded to any multiple", "[quant][tiles]") {  // report D13
+  const std::vector<int> sizes{1, 15, 16, 17, 31, 32, 33, 44};
+  std::vector<int> offsets{0};
+  for (const int size : sizes) offsets.push_back(offsets.back() + size);
+  const int64_t rows = offsets.back(), k = 24, n = 20, groups = static_cast<int64_t>(sizes.size());
+  const auto x = uniform_values(rows * k, 1), w = uniform_values(groups * k * n, 2, 0.3f), g = uniform_values(rows * n, 3, 1e-4f);
+  QuantProblem plain(rows, k, n, types("int8", "int8", "int8"), offsets);
+  plain.set(x, w, g);
+  plain.forward();
+  plain.backward();
+  const ref::OperandLaw i8 = law<Int<8>>();
+  for (const int64_t multiple : {16, 32, 128}) {
+    auto rule = types("int8", "int8", "int8");
+    rule.wgrad_tile = {multiple, 0};
+    rule.original_residuals = true;  // dw is x itself by the gradient's codes: what padding could spoil, and nothing else
+    QuantProblem p(rows, k, n, rule, offsets);
+    p.set(x, w, g);
+    p.forward();
+    p.backward();
+    CHECK(p.y.floats() == plain.y.floats());
+    // The twin is not padded: the last tile of an expert is as short as its tokens leave it.
+    const auto gw = tiled(i8, g, rows, n, multiple, 1, offsets), fx = wide(x);
+    const auto dw = p.dw();
+    for (int64_t e = 0; e < groups; ++e) {
+      INFO("multiple " << multiple << ", expert of " << sizes[at(e)] << " tokens");
+      const int64_t begin = offsets[at(e)], end = offsets[at(e + 1)];
+      compare("dw", dw, product(k, begin, end, n, [&](int64_t i, int64_t l) { return fx[at(l * k + i)]; }, [&](int64_t l, int64_t j) { return gw[at(l * n + j)]; }), at(e * k * n));
+    }
+  }
+}
+
 TEST_CASE("types of weights alone multiply plain activations, and gradients are plain", "[quant][tiles]") {
   const int64_t rows = 19, k = 32, n = 24;
   for (const int64_t tile : {0, 8}) {

@@ -2,6 +2,7 @@
 #include "base/kokkos.hpp"
 #include "comm/communicator.hpp"
 #include "kernels/transfer.hpp"
+#include "quant/plan.hpp"
 #include "support/untrapped.hpp"
 #include "train/engine.hpp"
 
@@ -177,6 +178,34 @@ TEST_CASE("evaluation between steps changes no bit of training") {
     watched.engine.evaluate(batch(plain.s, 99, 2));
   }
   CHECK(plain.values() == watched.values());
+}
+
+TEST_CASE("with delayed scaling recompute changes no bit of losses, parameters or the ranges of later steps") {  // report D09
+  const auto outcome = [](kvant::config::Remat remat) {
+    Settings s = settings();
+    s.quant.quantization = "fp8_gpu";
+    s.model.remat_policy = remat;
+    const kvant::Exec exec;
+    kvant::comm::Communicator world = kvant::comm::Communicator::world();
+    auto model = kvant::make_model(s.model);
+    const kvant::quant::Plan plan = kvant::quant::Plan::bind(model->sites(), s);
+    REQUIRE(plan.remembers_ranges() != nullptr);
+    Engine engine(s, std::move(model), exec, world);
+    engine.allocate();
+    std::vector<double> losses;
+    for (int64_t step = 0; step < 4; ++step) {  // from the second on the ranges are what the steps before have recorded
+      const kvant::data::Batch parts[] = {batch(s, 10 + static_cast<unsigned>(step)), batch(s, 20 + static_cast<unsigned>(step))};
+      losses.push_back(engine.step(parts, step, 1e-2).losses.total);
+    }
+    const kvant::TensorView& block = engine.model().params().values();
+    std::vector<float> values(static_cast<std::size_t>(block.numel()));
+    kvant::download(exec, block, values.data());
+    return std::pair(losses, values);
+  };
+  const auto kept = outcome(kvant::config::Remat::none), again = outcome(kvant::config::Remat::full);
+  CHECK(kept.first == again.first);
+  CHECK(kept.second == again.second);
+  CHECK(kept.first[3] != kept.first[0]);
 }
 
 TEST_CASE("the seed fixes everything") {

@@ -66,6 +66,19 @@ TEST_CASE("without disk space nothing is made") {
   CHECK_FALSE(std::filesystem::exists(folder / "runs"));
 }
 
+TEST_CASE("a folder is checked before it is needed, and not made") {
+  const TemporaryFolder folder;
+  const std::string given = (folder / "run").string(), file = folder.write("file", "x");
+  folder.write("full/run.log", "kept");
+  RunFolder::check(given, "runs", 0);
+  RunFolder::check("", folder / "runs", 0);
+  CHECK_FALSE(std::filesystem::exists(given));
+  CHECK_FALSE(std::filesystem::exists(folder / "runs"));
+  CHECK_THROWS_MATCHES(RunFolder::check(file, "runs", 0), UsageError, MessageMatches(ContainsSubstring("is a file")));
+  CHECK_THROWS_MATCHES(RunFolder::check((folder / "full").string(), "runs", 0), UsageError, MessageMatches(ContainsSubstring("holds a run already")));
+  CHECK_THROWS_MATCHES(RunFolder::check("", folder / "runs", uint64_t{1} << 62), UsageError, MessageMatches(ContainsSubstring("no disk space")));
+}
+
 TEST_CASE("a file is written into the folder once") {
   const TemporaryFolder folder;
   const RunFolder run = RunFolder::create((folder / "run").string(), "runs", 0);
