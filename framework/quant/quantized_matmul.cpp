@@ -8,6 +8,7 @@
 #include "quant/operand_quantizer.hpp"
 #include "quant/product.hpp"
 #include "quant/quantized_weight.hpp"
+#include "quant/shared_noise.hpp"
 #include "quant/transform.hpp"
 #include "tensor/arena.hpp"
 
@@ -36,7 +37,7 @@ class QuantizedMatmul final : public MatmulOp {
         input_state_(state_of(recipe_->grad_input)),
         weight_state_(state_of(recipe_->grad_weight)),
         input_noise_(stream_of("gradient for dx " + site.numbered_path() + " " + site.op)),
-        weight_noise_(stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
+        weight_noise_(recipe_->grad_weight.noise_axes ? input_noise_ : stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
     for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) product_[index(arm)] = product_of(*recipe_, arm, site.groups > 0);
   }
 
@@ -132,13 +133,14 @@ class QuantizedMatmul final : public MatmulOp {
 
   // ---- gradients ----
 
-  /// Two streams, one for each arm: they round different tensors.
-  static NoiseJob noise_of(const StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, uint64_t purpose) {
+  /// Two streams, one for each arm: they round different tensors. In the reference's arithmetic both have the same noise.
+  static NoiseJob noise_of(StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, int64_t rows, uint64_t purpose) {
     NoiseJob noise;
     noise.rounding = recipe.rounding;
     noise.seed = ctx.seed;
     noise.stream = noise_stream(purpose, static_cast<uint64_t>(ctx.step), static_cast<uint64_t>(ctx.micro_batch));
     noise.row_ids = groups.row_ids;
+    if (recipe.noise_axes) share_noise(ctx, *recipe.noise_axes, rows, noise);
     return noise;
   }
 
@@ -146,7 +148,7 @@ class QuantizedMatmul final : public MatmulOp {
   QuantizeJob source_for_input(StepContext& ctx, const Groups& groups, const TensorView& dy) const {
     QuantizeJob job;
     job.x = dy;
-    job.noise = noise_of(ctx, recipe_->grad_input, groups, input_noise_);
+    job.noise = noise_of(ctx, recipe_->grad_input, groups, dy.rows(), input_noise_);
     if (!weight_.folds_scale()) return job;
     const TensorView& scale = weight_.quantized().scale;
     job.multiplier = scale;
@@ -159,7 +161,7 @@ class QuantizedMatmul final : public MatmulOp {
   QuantizeJob source_for_weight(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy) const {
     QuantizeJob job;
     job.x = dy;
-    job.noise = noise_of(ctx, recipe_->grad_weight, groups, weight_noise_);
+    job.noise = noise_of(ctx, recipe_->grad_weight, groups, dy.rows(), weight_noise_);
     if (recipe_->grad_weight.granularity == Granularity::per_expert_column) job.offsets = groups.offsets;
     if (!folds_act_scale()) return job;
     const TensorView& scale = x.find(act_key_)->scale;

@@ -166,6 +166,21 @@ void check_transform(const Rule& rule, const char* field, Transform transform, c
     refuse("{}: hadamard16 takes 16 elements at a time, and {} has {} {}.", rule.place(field), site.path, length, axis);
 }
 
+/// The reference rounds gradients of dense products to integers with noise, and all else to nearest whatever the rule says.
+void check_reference_noise(const Rule& rule, const Recipe& r, const MatmulSite& site, const std::string& compat) {
+  for (const OperandRecipe* o : {&r.grad_input, &r.grad_weight}) {
+    if (o->rounding == Rounding::nearest) continue;
+    if (site.kind == SiteKind::grouped)
+      refuse("{}: qwix_compat = \"{}\": the reference rounds gradients of grouped products ({}) to nearest, whatever bwd_stochastic_rounding says; "
+             "give op_names = [\"gmm\"] a rule of its own, without it.",
+             rule.place("bwd_stochastic_rounding"), compat, site.path);
+    const QtypeFacts& facts = facts_of(o->qtype);
+    if (!facts.integer || facts.named_only)
+      refuse("{}: qwix_compat = \"{}\": the reference rounds {} to nearest, whatever bwd_stochastic_rounding says; int4, int8 and int16 have noise.",
+             rule.place("bwd_stochastic_rounding"), compat, o->qtype);
+  }
+}
+
 void check_reference(const Rule& rule, const Recipe& r, const MatmulSite& site, const std::string& compat) {
   if (compat.empty()) return;
   if (site.kind == SiteKind::grouped && (rule.act_tile.given() || rule.weight_tile.given() || rule.dgrad_tile.given() || rule.wgrad_tile.given()))
@@ -184,6 +199,7 @@ void check_reference(const Rule& rule, const Recipe& r, const MatmulSite& site, 
   if (channels(r.weight, r.grad_input) || channels(r.act, r.grad_weight))
     refuse("{}: qwix_compat = \"{}\": the reference has no quantized gradients of tiles of 1; use_original_residuals has.",
            rule.place("tile_size"), compat);
+  check_reference_noise(rule, r, site, compat);
   if (r.act.calibration.zero_point && r.weight.calibration.zero_point)
     refuse("{}: qwix_compat = \"{}\": the reference multiplies with one zero point at most; \"absmax\" is the symmetric method.",
            rule.place("act_calibration_method"), compat);
