@@ -56,15 +56,17 @@ class QuantizedMatmul final : public MatmulOp {
     payload.zero_point = q.zero_point;
     payload.low = q.low;
     payload.high = q.high;
+    ArenaScope workspace(ctx.arena);
     QuantizeJob job;
-    job.x = matrix;
+    job.x = transform(ctx, recipe_->forward, site_, Arm::forward, matrix, 1);
     quantize_matrix(ctx, act, job, 1, pointer(act_state_), q);
     watch_operand(ctx, site_, "act", act, job, q);
   }
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
     weight_.refresh(ctx, ctx.phase != Phase::eval);
-    multiply(ctx, product(Arm::forward), activation(x, 1), weight_.forward(), groups.offsets, y, mode, recipe_->accumulation);
+    ArenaScope workspace(ctx.arena);
+    multiply(ctx, product(Arm::forward), forward_activation(ctx, x), weight_.forward(), groups.offsets, y, mode, recipe_->accumulation);
   }
 
   void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx, Write dx_mode) override {
@@ -121,6 +123,12 @@ class QuantizedMatmul final : public MatmulOp {
   bool folds_act_scale() const {
     const OperandRecipe& act = recipe_->act;
     return recipe_->act_residual == Residual::codes && act.quantized() && recipe_->grad_weight.quantized() && !act.tiled() && !act.calibration.zero_point;
+  }
+
+  /// A plain activation is transformed here, codes were made of a transformed one.
+  Side forward_activation(StepContext& ctx, const Operand& x) const {
+    if (recipe_->act.quantized()) return activation(x, 1);
+    return plain(transform(ctx, recipe_->forward, site_, Arm::forward, as_matrix(x.tensor), 1), 1);
   }
 
   /// Contracted along axis 1: the left side of the forward product. Along axis 0: that of dw, where it reads forward codes.

@@ -141,7 +141,6 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
        "act_static_scale with a calibration other than absmax");
   when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
        "a calibration that searches, of the gradients of experts");
-  when(r.forward != Transform::none, "a transform of the forward product");
   when(r.accumulation == Accumulation::fp16x128, "fp8_accumulation = \"fp16x128\" (sums in float16)");
   for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) {
     const bool both = r.left(arm).quantized() && r.right(arm).quantized();

@@ -166,6 +166,19 @@ void check_transform(const Rule& rule, const char* field, Transform transform, c
     refuse("{}: hadamard16 takes 16 elements at a time, and {} has {} {}.", rule.place(field), site.path, length, axis);
 }
 
+/// After a transform no element of the operand itself is clipped, so none can be told to have no gradient.
+void check_mask(const Rule& rule, const Recipe& r, const MatmulSite& site) {
+  if (r.forward == Transform::none || !r.mask_gradients || site.kind == SiteKind::grouped) return;
+  const auto check = [&](const Operand& names, const OperandRecipe& o) {
+    if (o.quantized() && o.calibration.clips())
+      refuse("{}: the calibration \"{}\" clips, and a gradient is 0 where the {} was clipped; after forward_transform that is no element of the {} "
+             "({}). \"absmax\" clips nothing; disable_gradient_clipping = true lets all gradients pass.",
+             rule.place(names.calibration_field), o.calibration.text, names.words, names.words, site.path);
+  };
+  check(weight_fields, r.weight);
+  check(act_fields, r.act);
+}
+
 /// The reference rounds gradients of dense products to integers with noise, and all else to nearest whatever the rule says.
 void check_reference_noise(const Rule& rule, const Recipe& r, const MatmulSite& site, const std::string& compat) {
   for (const OperandRecipe* o : {&r.grad_input, &r.grad_weight}) {
@@ -261,9 +274,10 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   }
   r.weight_residual = residual_of(rule, r.weight, r.grad_input, rule.weight_residual_qtype, compat.empty());
   r.act_residual = residual_of(rule, r.act, r.grad_weight, rule.act_residual_qtype, compat.empty());
-  // Forward codes cannot be transformed for another arm: the operand is quantized again, to its type if no other is given.
-  if (rule.dgrad_transform != Transform::none && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
-  if (rule.wgrad_transform != Transform::none && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
+  // Forward codes are of no use to an arm that is transformed otherwise: the operand is quantized again, to its type if no other is given.
+  const bool forward = rule.forward_transform != Transform::none;
+  if ((forward || rule.dgrad_transform != Transform::none) && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
+  if ((forward || rule.wgrad_transform != Transform::none) && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
   const auto or_forward = [](const std::string& again, const std::string& forward) { return again.empty() ? forward : again; };
   if (r.weight_residual == Residual::requantized) {
     r.weight_again = resolver.operand(weight_fields, or_forward(rule.weight_residual_qtype, rule.weight_qtype), "absmax", Granularity::per_row);
@@ -277,6 +291,7 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   check_transform(rule, "forward_transform", r.forward, "inputs", site.k, site);
   check_transform(rule, "dgrad_transform", r.dgrad, "outputs", site.n, site);
   r.mask_gradients = rule.mask_gradients;
+  check_mask(rule, r, site);
   check_reference(rule, r, site, compat);
   return r;
 }

@@ -226,6 +226,21 @@ TEST_CASE("noise that elements share is the reference's: of dense products, of i
   refused(ieee + rule(int8 + noise), "the reference rounds gradients of grouped products (decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0) to nearest");
 }
 
+TEST_CASE("a forward transform is of both operands, whichever of them is quantized", "[quant]") {
+  const std::string hadamard = "forward_transform = \"hadamard16\"\n";
+  Resolved both(rule(int8 + hadamard));
+  CHECK(both.plan.unsupported().empty());
+  CHECK(both.recipe(wq_a).act_residual == Residual::requantized);
+  CHECK(both.recipe(experts, 1, "gmm2").weight_residual == Residual::requantized);
+  CHECK_THAT(both.plan.table(), ContainsSubstring("forward int32 after hadamard16, dx int32, dw int32"));
+  Resolved weights(rule("weight_qtype = \"int4\"\n" + hadamard));
+  CHECK_THAT(weights.plan.table(), ContainsSubstring("forward f32 of quantized values after hadamard16"));
+  refused(rule("module_path = \".*/wq_a\"\n" + hadamard), "forward_transform would be ignored: the rule has no weight_qtype");
+  const std::string clipping = "module_path = \".*/wq_a\"\nweight_qtype = \"int8\"\nact_qtype = \"int8\"\nact_calibration_method = \"absmax,0.9\"\n" + hadamard;
+  refused(rule(clipping), "a.toml:6:26: the calibration \"absmax,0.9\" clips");
+  CHECK_NOTHROW(Resolved(rule(clipping + "[quant.rules.additional_qt_config]\ndisable_gradient_clipping = true")));
+}
+
 TEST_CASE("types without kernels and forms that are not computed can be shown, not run", "[quant]") {
   Resolved r(rule("weight_qtype = \"int8\"\nact_qtype = \"int8\"\nact_static_scale = true\nact_batch_axes = [0, 1]\nact_calibration_method = \"minmax\""));
   CHECK_THAT(r.plan.table(), ContainsSubstring("running mean") && ContainsSubstring("This version can show this plan, not run it:"));
