@@ -28,10 +28,11 @@ void remember_places(const Section& section, RuleSettings& rule) {
   for (const std::string& key : section.given()) rule.places.emplace(key, section.place_of(key));
 }
 
-std::vector<int64_t> take_axes(Section& section, const Key& key, const std::vector<int64_t>& fallback) {
+/// Axes from 0 on, each of which `axes_are` names.
+std::vector<int64_t> take_axes(Section& section, const Key& key, const std::vector<int64_t>& fallback, int64_t count, const char* axes_are) {
   const std::vector<int64_t> axes = section.take(key, fallback);
-  if (!std::ranges::all_of(axes, [](int64_t axis) { return axis == 0 || axis == 1; }))
-    section.refuse(key.name, fmt::format("{} in section [{}] holds axes of a matrix, 0 and 1", key.name, section.path()));
+  if (!std::ranges::all_of(axes, [&](int64_t axis) { return axis >= 0 && axis < count; }))
+    section.refuse(key.name, fmt::format("{} in section [{}] holds {}", key.name, section.path(), axes_are));
   return axes;
 }
 
@@ -62,7 +63,7 @@ void read_forward(Section& section, RuleSettings& r) {
                    r.disable_channelwise_axes);
   r.act_static_scale = section.take(
       {"act_static_scale", "the activation's range is the running mean of what was measured"}, r.act_static_scale);
-  r.act_batch_axes = take_axes(section, {"act_batch_axes", "axes over which that mean is taken"}, r.act_batch_axes);
+  r.act_batch_axes = take_axes(section, {"act_batch_axes", "axes over which that mean is taken"}, r.act_batch_axes, 2, "axes of a matrix, 0 and 1");
   r.forward_transform = section.take_choice(
       {"forward_transform", "transform of both operands along the contracted axis, forward"}, r.forward_transform, transforms);
 }
@@ -77,8 +78,8 @@ void read_backward(Section& section, RuleSettings& r) {
       section.take_choice({"bwd_stochastic_rounding", "noise added to gradients before they are rounded"},
                           r.bwd_stochastic_rounding, roundings);
   r.channelwise_noise_axes = take_axes(
-      section, {"channelwise_noise_axes", "axes along which that noise differs; read with qwix_compat only"},
-      r.channelwise_noise_axes);
+      section, {"channelwise_noise_axes", "axes along which that noise differs: 0 sequences, 1 positions, 2 outputs; read with qwix_compat only"},
+      r.channelwise_noise_axes, 3, "axes of a gradient: 0 (sequences), 1 (positions), 2 (outputs)");
   r.dgrad_transform = section.take_choice({"dgrad_transform", "as forward_transform, in the activation's gradient"},
                                           r.dgrad_transform, transforms);
   r.wgrad_transform =

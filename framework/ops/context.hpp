@@ -41,6 +41,7 @@ struct StepContext {
   Phase phase = Phase::train;
   const Tap* tap = nullptr;
   OperandWatch* watch = nullptr;
+  int64_t sequence_length = 0;  ///< tokens of each sequence; the rows of a dense product are sequences, one after the other. 0: not known
 
   void show(const std::string& name, const TensorView& tensor) const {
     if (tap != nullptr) (*tap)(name, tensor);

@@ -253,8 +253,8 @@ void Plan::bind(SiteTable& sites) const {
     require(&site == decisions_[i].site, "A plan was bound to the sites of another model.");
     const std::shared_ptr<const Recipe>& recipe = decisions_[i].recipe;
     if (!recipe) continue;
-    // A history of ranges is of one site alone; all else is a function of the tensor.
-    const std::string owner = has_state(recipe->act) ? " " + site.numbered_path() + " " + site.op : "";
+    // A history of ranges and the signs of a transform are of one site alone; all else is a function of the tensor.
+    const std::string owner = has_state(recipe->act) || recipe->forward != Transform::none ? " " + site.numbered_path() + " " + site.op : "";
     const auto key = keys.emplace(recipe->act.identity() + owner, static_cast<uint32_t>(keys.size() + 1)).first->second;
     site.bound = make_quantized_matmul(site, recipe, key);
   }

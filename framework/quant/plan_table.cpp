@@ -1,5 +1,6 @@
 // How a plan is shown: a table for people, JSON for programs.
 #include "quant/plan.hpp"
+#include "quant/shared_noise.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -32,7 +33,7 @@ std::string type_of(const OperandRecipe& o) {
   std::string range = o.calibration.text;
   if (o.scaling == Scaling::delayed) range = fmt::format("delayed({})", o.delayed.history);
   if (o.scaling == Scaling::running_mean) range += " running mean";
-  if (o.rounding != Rounding::nearest) range += fmt::format(", {} noise", name_of(o.rounding));
+  if (o.rounding != Rounding::nearest) range += fmt::format(", {} noise{}", name_of(o.rounding), o.noise_axes ? words_of_noise(*o.noise_axes) : "");
   return fmt::format(": {} {}", o.qtype, range);
 }
 
@@ -130,7 +131,8 @@ nlohmann::ordered_json operand_json(const OperandRecipe* operand) {
           {"tile", text_of(operand->contracted)},
           {"other_tile", text_of(operand->other)},
           {"scaling", std::string(name_of(operand->scaling))},
-          {"rounding", std::string(name_of(operand->rounding))}};
+          {"rounding", std::string(name_of(operand->rounding))},
+          {"noise_axes", operand->noise_axes ? nlohmann::ordered_json(*operand->noise_axes) : nlohmann::ordered_json(nullptr)}};
 }
 
 nlohmann::ordered_json arms_json(const Recipe* recipe, bool grouped) {

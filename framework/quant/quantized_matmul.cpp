@@ -8,6 +8,7 @@
 #include "quant/operand_quantizer.hpp"
 #include "quant/product.hpp"
 #include "quant/quantized_weight.hpp"
+#include "quant/shared_noise.hpp"
 #include "quant/transform.hpp"
 #include "tensor/arena.hpp"
 
@@ -36,7 +37,7 @@ class QuantizedMatmul final : public MatmulOp {
         input_state_(state_of(recipe_->grad_input)),
         weight_state_(state_of(recipe_->grad_weight)),
         input_noise_(stream_of("gradient for dx " + site.numbered_path() + " " + site.op)),
-        weight_noise_(stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
+        weight_noise_(recipe_->grad_weight.noise_axes ? input_noise_ : stream_of("gradient for dw " + site.numbered_path() + " " + site.op)) {
     for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad}) product_[index(arm)] = product_of(*recipe_, arm, site.groups > 0);
   }
 
@@ -55,15 +56,17 @@ class QuantizedMatmul final : public MatmulOp {
     payload.zero_point = q.zero_point;
     payload.low = q.low;
     payload.high = q.high;
+    ArenaScope workspace(ctx.arena);
     QuantizeJob job;
-    job.x = matrix;
+    job.x = transform(ctx, recipe_->forward, site_, Arm::forward, matrix, 1);
     quantize_matrix(ctx, act, job, 1, pointer(act_state_), q);
     watch_operand(ctx, site_, "act", act, job, q);
   }
 
   void forward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& y, Write mode) override {
     weight_.refresh(ctx, ctx.phase != Phase::eval);
-    multiply(ctx, product(Arm::forward), activation(x, 1), weight_.forward(), groups.offsets, y, mode, recipe_->accumulation);
+    ArenaScope workspace(ctx.arena);
+    multiply(ctx, product(Arm::forward), forward_activation(ctx, x), weight_.forward(), groups.offsets, y, mode, recipe_->accumulation);
   }
 
   void backward(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy, const TensorView& dx, Write dx_mode) override {
@@ -124,6 +127,12 @@ class QuantizedMatmul final : public MatmulOp {
            act.scaling != Scaling::delayed;
   }
 
+  /// A plain activation is transformed here, codes were made of a transformed one.
+  Side forward_activation(StepContext& ctx, const Operand& x) const {
+    if (recipe_->act.quantized()) return activation(x, 1);
+    return plain(transform(ctx, recipe_->forward, site_, Arm::forward, as_matrix(x.tensor), 1), 1);
+  }
+
   /// Contracted along axis 1: the left side of the forward product. Along axis 0: that of dw, where it reads forward codes.
   Side activation(const Operand& x, int contracted) const {
     if (!recipe_->act.quantized()) return plain(as_matrix(x.tensor), contracted);
@@ -134,13 +143,14 @@ class QuantizedMatmul final : public MatmulOp {
 
   // ---- gradients ----
 
-  /// Two streams, one for each arm: they round different tensors.
-  static NoiseJob noise_of(const StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, uint64_t purpose) {
+  /// Two streams, one for each arm: they round different tensors. In the reference's arithmetic both have the same noise.
+  static NoiseJob noise_of(StepContext& ctx, const OperandRecipe& recipe, const Groups& groups, int64_t rows, uint64_t purpose) {
     NoiseJob noise;
     noise.rounding = recipe.rounding;
     noise.seed = ctx.seed;
     noise.stream = noise_stream(purpose, static_cast<uint64_t>(ctx.step), static_cast<uint64_t>(ctx.micro_batch));
     noise.row_ids = groups.row_ids;
+    if (recipe.noise_axes) share_noise(ctx, *recipe.noise_axes, rows, noise);
     return noise;
   }
 
@@ -148,7 +158,7 @@ class QuantizedMatmul final : public MatmulOp {
   QuantizeJob source_for_input(StepContext& ctx, const Groups& groups, const TensorView& dy) const {
     QuantizeJob job;
     job.x = dy;
-    job.noise = noise_of(ctx, recipe_->grad_input, groups, input_noise_);
+    job.noise = noise_of(ctx, recipe_->grad_input, groups, dy.rows(), input_noise_);
     if (!weight_.folds_scale()) return job;
     const TensorView& scale = weight_.quantized().scale;
     job.multiplier = scale;
@@ -161,7 +171,7 @@ class QuantizedMatmul final : public MatmulOp {
   QuantizeJob source_for_weight(StepContext& ctx, const Operand& x, const Groups& groups, const TensorView& dy) const {
     QuantizeJob job;
     job.x = dy;
-    job.noise = noise_of(ctx, recipe_->grad_weight, groups, weight_noise_);
+    job.noise = noise_of(ctx, recipe_->grad_weight, groups, dy.rows(), weight_noise_);
     if (recipe_->grad_weight.granularity == Granularity::per_expert_column) job.offsets = groups.offsets;
     if (!folds_act_scale()) return job;
     const TensorView& scale = x.find(act_key_)->scale;

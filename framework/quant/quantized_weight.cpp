@@ -59,7 +59,7 @@ void QuantizedWeight::allocate(StepContext& ctx, bool for_backward) {
 
 void QuantizedWeight::quantize(StepContext& ctx, const QuantizedMatrix& to) {
   QuantizeJob job;
-  job.x = master().reshaped(matrix());
+  job.x = transform(ctx, recipe_->forward, site_, Arm::forward, master().reshaped(matrix()), 0);
   if (recipe_->weight.granularity == Granularity::per_expert_column) job.uniform_group = site_.k;
   quantize_matrix(ctx, recipe_->weight, job, 0, state_ ? &*state_ : nullptr, to);
   watch_operand(ctx, site_, "weight", recipe_->weight, job, to);

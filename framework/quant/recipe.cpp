@@ -66,7 +66,7 @@ std::string_view name_of(Accumulation accumulation) {
 
 std::string OperandRecipe::identity() const {
   return fmt::format("{} {} {} {} {} {} {} {} {:a} {:a} {:a} {}{}{}{} {} {:a} {}", qtype, calibration.text, name_of(granularity),
-                     text_of(contracted), text_of(other), name_of(scaling), name_of(rounding), fmt::join(noise_axes, ","),
+                     text_of(contracted), text_of(other), name_of(scaling), name_of(rounding), noise_axes ? fmt::format("{}", fmt::join(*noise_axes, ",")) : "all",
                      law.bound, law.factor, law.limit, law.scale_by_reciprocal, law.true_quotient, law.reference_guard,
                      law.input_arithmetic, static_cast<int>(law.rule), law.rule_factor, two_level);
 }
@@ -157,13 +157,10 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   const auto when = [&](bool asked, const char* words) {
     if (asked) what.emplace_back(words);
   };
-  const auto any = [&](auto&& test) { return std::ranges::any_of(operands_of(r), [&](const OperandRecipe* o) { return test(*o); }); };
   when(r.act.scaling == Scaling::running_mean && (r.act.calibration.zero_point || r.act.calibration.search != nullptr || !r.act.calibration.measured),
        "act_static_scale with a calibration other than absmax");
-  when(any([](const OperandRecipe& o) { return !o.noise_axes.empty(); }), "noise that elements share (qwix_compat with stochastic rounding)");
   when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
        "a calibration that searches, of the gradients of experts");
-  when(r.forward != Transform::none, "a transform of the forward product");
   when(r.accumulation == Accumulation::fp16x128 && exec_is_host && !sums_in_half(),
        "fp8_accumulation = \"fp16x128\" on this CPU: sums in float16 need AVX-512 FP16 (\"f32\" runs everywhere; KVANT_ISA=portable emulates them, slowly)");
   for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad})

@@ -81,7 +81,7 @@ struct OperandRecipe {
   DelayedScaling delayed;           ///< read where scaling is delayed
   std::vector<int64_t> batch_axes;  ///< running_mean: axes over which a step's maxima are averaged
   Rounding rounding = Rounding::nearest;
-  std::vector<int64_t> noise_axes;  ///< qwix_compat: axes along which noise differs; empty: everywhere
+  std::optional<std::vector<int64_t>> noise_axes;  ///< qwix_compat: axes along which noise differs (shared_noise.hpp); none: everywhere
   ScaleLaw law;
   bool two_level = false;  ///< the scales of tiles are themselves scaled by one number for the tensor
 

@@ -166,6 +166,34 @@ void check_transform(const Rule& rule, const char* field, Transform transform, c
     refuse("{}: hadamard16 takes 16 elements at a time, and {} has {} {}.", rule.place(field), site.path, length, axis);
 }
 
+/// After a transform no element of the operand itself is clipped, so none can be told to have no gradient.
+void check_mask(const Rule& rule, const Recipe& r, const MatmulSite& site) {
+  if (r.forward == Transform::none || !r.mask_gradients || site.kind == SiteKind::grouped) return;
+  const auto check = [&](const Operand& names, const OperandRecipe& o) {
+    if (o.quantized() && o.calibration.clips())
+      refuse("{}: the calibration \"{}\" clips, and a gradient is 0 where the {} was clipped; after forward_transform that is no element of the {} "
+             "({}). \"absmax\" clips nothing; disable_gradient_clipping = true lets all gradients pass.",
+             rule.place(names.calibration_field), o.calibration.text, names.words, names.words, site.path);
+  };
+  check(weight_fields, r.weight);
+  check(act_fields, r.act);
+}
+
+/// The reference rounds gradients of dense products to integers with noise, and all else to nearest whatever the rule says.
+void check_reference_noise(const Rule& rule, const Recipe& r, const MatmulSite& site, const std::string& compat) {
+  for (const OperandRecipe* o : {&r.grad_input, &r.grad_weight}) {
+    if (o->rounding == Rounding::nearest) continue;
+    if (site.kind == SiteKind::grouped)
+      refuse("{}: qwix_compat = \"{}\": the reference rounds gradients of grouped products ({}) to nearest, whatever bwd_stochastic_rounding says; "
+             "give op_names = [\"gmm\"] a rule of its own, without it.",
+             rule.place("bwd_stochastic_rounding"), compat, site.path);
+    const QtypeFacts& facts = facts_of(o->qtype);
+    if (!facts.integer || facts.named_only)
+      refuse("{}: qwix_compat = \"{}\": the reference rounds {} to nearest, whatever bwd_stochastic_rounding says; int4, int8 and int16 have noise.",
+             rule.place("bwd_stochastic_rounding"), compat, o->qtype);
+  }
+}
+
 void check_reference(const Rule& rule, const Recipe& r, const MatmulSite& site, const std::string& compat) {
   if (compat.empty()) return;
   if (site.kind == SiteKind::grouped && (rule.act_tile.given() || rule.weight_tile.given() || rule.dgrad_tile.given() || rule.wgrad_tile.given()))
@@ -184,6 +212,7 @@ void check_reference(const Rule& rule, const Recipe& r, const MatmulSite& site, 
   if (channels(r.weight, r.grad_input) || channels(r.act, r.grad_weight))
     refuse("{}: qwix_compat = \"{}\": the reference has no quantized gradients of tiles of 1; use_original_residuals has.",
            rule.place("tile_size"), compat);
+  check_reference_noise(rule, r, site, compat);
   if (r.act.calibration.zero_point && r.weight.calibration.zero_point)
     refuse("{}: qwix_compat = \"{}\": the reference multiplies with one zero point at most; \"absmax\" is the symmetric method.",
            rule.place("act_calibration_method"), compat);
@@ -245,9 +274,10 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   }
   r.weight_residual = residual_of(rule, r.weight, r.grad_input, rule.weight_residual_qtype, compat.empty());
   r.act_residual = residual_of(rule, r.act, r.grad_weight, rule.act_residual_qtype, compat.empty());
-  // Forward codes cannot be transformed for another arm: the operand is quantized again, to its type if no other is given.
-  if (rule.dgrad_transform != Transform::none && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
-  if (rule.wgrad_transform != Transform::none && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
+  // Forward codes are of no use to an arm that is transformed otherwise: the operand is quantized again, to its type if no other is given.
+  const bool forward = rule.forward_transform != Transform::none;
+  if ((forward || rule.dgrad_transform != Transform::none) && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
+  if ((forward || rule.wgrad_transform != Transform::none) && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
   const auto or_forward = [](const std::string& again, const std::string& forward) { return again.empty() ? forward : again; };
   if (r.weight_residual == Residual::requantized) {
     r.weight_again = resolver.operand(weight_fields, or_forward(rule.weight_residual_qtype, rule.weight_qtype), "absmax", Granularity::per_row);
@@ -261,6 +291,7 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   check_transform(rule, "forward_transform", r.forward, "inputs", site.k, site);
   check_transform(rule, "dgrad_transform", r.dgrad, "outputs", site.n, site);
   r.mask_gradients = rule.mask_gradients;
+  check_mask(rule, r, site);
   check_reference(rule, r, site, compat);
   return r;
 }

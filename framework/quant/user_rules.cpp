@@ -74,10 +74,10 @@ void check_ignored(const RuleSettings& r, Problems& problems) {
            "bwd_stochastic_rounding", "forward_transform", "dgrad_transform", "wgrad_transform", "additional_qt_config"});
     return;
   }
-  needs(!r.act_qtype.empty(), "act_qtype", {"act_calibration_method", "act_static_scale", "act_batch_axes", "forward_transform"});
+  needs(!r.act_qtype.empty(), "act_qtype", {"act_calibration_method", "act_static_scale", "act_batch_axes"});
   needs(r.act_static_scale, "act_static_scale = true", {"act_batch_axes"});
   const bool dgrad = !r.bwd_qtype.empty() || !r.dlhs_grad_qtype.empty(), wgrad = !r.bwd_qtype.empty() || !r.drhs_grad_qtype.empty();
-  needs(dgrad || wgrad, "bwd_qtype", {"bwd_calibration_method", "bwd_stochastic_rounding", "disable_gradient_clipping"});
+  needs(dgrad || wgrad, "bwd_qtype", {"bwd_calibration_method", "bwd_stochastic_rounding"});
   needs(wgrad, "bwd_qtype", {"bwd_weight_grad_tile_size", "drhs_grad_calibration_method", "drhs_tile_size",
                              "drhs_residual_qtype", "wgrad_transform"});
   needs(dgrad, "bwd_qtype", {"dlhs_grad_calibration_method", "dlhs_tile_size", "dlhs_residual_qtype", "dgrad_transform"});

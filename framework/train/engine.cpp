@@ -195,6 +195,7 @@ void Engine::backward_all(std::span<const data::Batch> micro_batches, const Weig
   for (std::size_t i = 0; i < micro_batches.size(); ++i) {
     StepContext ctx = context(step, static_cast<int64_t>(i), Phase::train, tap);
     ctx.watch = watch_;
+    ctx.sequence_length = micro_batches[i].seq;
     const ArenaScope scope(step_arena_);
     look_ahead_all(micro_batches[i]);
     scales.auxiliary = static_cast<float>(static_cast<double>(micro_batches[i].valid_targets) / static_cast<double>(weights.lm));

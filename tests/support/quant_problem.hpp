@@ -75,7 +75,7 @@ class QuantProblem {
     ++epoch_;
   }
 
-  StepContext context(Phase phase = Phase::train) { return {exec, arena, state, 0, 0, 0, phase}; }
+  StepContext context(Phase phase = Phase::train) { return {exec, arena, state, 0, 0, 0, phase, nullptr, nullptr, sequence_length}; }
 
   void forward(Write mode = Write::overwrite, Phase phase = Phase::train) {
     StepContext ctx = context(phase);
@@ -104,6 +104,7 @@ class QuantProblem {
   Groups groups;
   Operand operand;
   DeviceBuffer y, dx;
+  int64_t sequence_length = 0;
 
  private:
   int64_t rows_, groups_;

@@ -110,6 +110,7 @@ TEST_CASE("a rule's mistakes are named with their places, all at once") {
   refused("[quant]\nrules = [3]\n", "'quant.rules' is a list of tables, each written [[quant.rules]]; found the integer 3");
   refused("[[quant.rules]]\nadditional_qt_config = 1\n", "so it is a table; found the integer 1");
   refused("[[quant.rules]]\nweight_qtype = \"int8\"\nact_batch_axes = [2]\n", "act_batch_axes in section [quant.rules[1]] holds axes of a matrix");
+  refused("[[quant.rules]]\nweight_qtype = \"int8\"\nchannelwise_noise_axes = [3]\n", "channelwise_noise_axes in section [quant.rules[1]] holds axes of a gradient: 0 (sequences)");
 }
 
 TEST_CASE("tiles are a count, a share 1/n, or a table of axes") {

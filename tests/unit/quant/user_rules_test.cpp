@@ -205,6 +205,42 @@ TEST_CASE("what a type cannot do is refused at the start", "[quant]") {
   CHECK_NOTHROW(Resolved(rule("weight_qtype = \"int3\"\nact_qtype = \"int8\"\nbwd_qtype = \"int8\"")));  // ours can
 }
 
+TEST_CASE("noise that elements share is the reference's: of dense products, of its own integers, by axes that gradients have", "[quant]") {
+  const std::string ieee = "[quant]\nqwix_compat = \"ieee\"\n", dense = "op_names = \"dot_general\"\n", noise = "bwd_stochastic_rounding = \"uniform\"\n";
+  Resolved by_sequence(ieee + rule(dense + int8 + noise));
+  CHECK(by_sequence.recipe(wq_a).grad_input.noise_axes == std::vector<int64_t>{0});
+  CHECK(by_sequence.plan.unsupported().empty());
+  CHECK_THAT(by_sequence.plan.table(), ContainsSubstring("uniform noise by sequence"));
+  CHECK_THAT(by_sequence.plan.json(), ContainsSubstring("\"noise_axes\""));
+  Resolved by_both(ieee + rule(dense + int8 + noise + "channelwise_noise_axes = [0, 2]"));
+  CHECK_THAT(by_both.plan.table(), ContainsSubstring("uniform noise by sequence and output"));
+  Resolved one(ieee + rule(dense + int8 + noise + "channelwise_noise_axes = []"));
+  CHECK_THAT(one.plan.table(), ContainsSubstring("uniform noise of one draw"));
+  Resolved ours(rule(dense + int8 + noise));
+  CHECK_FALSE(ours.recipe(wq_a).grad_input.noise_axes);
+  CHECK_FALSE(by_sequence.recipe(wq_a).act.noise_axes);
+  const std::string e5m2 = "weight_qtype = \"int8\"\nact_qtype = \"int8\"\nbwd_qtype = \"float8_e5m2\"\n";
+  refused(ieee + rule(dense + e5m2 + noise), "a.toml:9:27: qwix_compat = \"ieee\": the reference rounds float8_e5m2 to nearest");
+  refused(ieee + rule(dense + int8 + noise + "[quant.rules.additional_qt_config]\nuse_original_residuals = true\ndrhs_grad_qtype = \"int3\""),
+          "the reference rounds int3 to nearest");
+  refused(ieee + rule(int8 + noise), "the reference rounds gradients of grouped products (decoder/moe_layers/DeepSeekMoeBlock_0/MoeBlock_0) to nearest");
+}
+
+TEST_CASE("a forward transform is of both operands, whichever of them is quantized", "[quant]") {
+  const std::string hadamard = "forward_transform = \"hadamard16\"\n";
+  Resolved both(rule(int8 + hadamard));
+  CHECK(both.plan.unsupported().empty());
+  CHECK(both.recipe(wq_a).act_residual == Residual::requantized);
+  CHECK(both.recipe(experts, 1, "gmm2").weight_residual == Residual::requantized);
+  CHECK_THAT(both.plan.table(), ContainsSubstring("forward int32 after hadamard16, dx int32, dw int32"));
+  Resolved weights(rule("weight_qtype = \"int4\"\n" + hadamard));
+  CHECK_THAT(weights.plan.table(), ContainsSubstring("forward f32 of quantized values after hadamard16"));
+  refused(rule("module_path = \".*/wq_a\"\n" + hadamard), "forward_transform would be ignored: the rule has no weight_qtype");
+  const std::string clipping = "module_path = \".*/wq_a\"\nweight_qtype = \"int8\"\nact_qtype = \"int8\"\nact_calibration_method = \"absmax,0.9\"\n" + hadamard;
+  refused(rule(clipping), "a.toml:6:26: the calibration \"absmax,0.9\" clips");
+  CHECK_NOTHROW(Resolved(rule(clipping + "[quant.rules.additional_qt_config]\ndisable_gradient_clipping = true")));
+}
+
 TEST_CASE("types without kernels and forms that are not computed can be shown, not run", "[quant]") {
   Resolved r(rule("weight_qtype = \"int8\"\nact_qtype = \"int8\"\nact_static_scale = true\nact_batch_axes = [0, 1]\nact_calibration_method = \"minmax\""));
   CHECK_THAT(r.plan.table(), ContainsSubstring("running mean") && ContainsSubstring("This version can show this plan, not run it:"));
