@@ -86,6 +86,19 @@ expect 0 train "${small[@]}" --set run.steps=8 --set data.dataset_path=bytes --s
   --set data.max_segments_per_seq=1 --set data.global_batch_size=1 --set data.eval_fraction=0.4 --set metrics.eval_steps=0 --set metrics.quantization_stats=true \
   --set quant.quantization=int8_full --run-dir sparse_watched
 
+# Rules: noise by sequence as the reference has it, and a transform of the forward products; neither depends on evaluations in between.
+rules=(--set quant.quantization=rules --set quant.bwd_stochastic_rounding= --set quant.quantize_mtp=false --set quant.quantize_logits_proj=false)
+types='weight_qtype="int8",act_qtype="int8",bwd_qtype="int8"'
+for evaluations in -1 1; do
+  expect 0 train "${small[@]}" "${rules[@]}" --set run.steps=3 --set metrics.eval_interval=$evaluations --set quant.qwix_compat=ieee --run-dir "shared_noise_$evaluations" \
+    --set "quant.rules=[{op_names=\"dot_general\",$types,bwd_stochastic_rounding=\"uniform\"},{op_names=\"gmm\",$types}]"
+  expect 0 train "${small[@]}" "${rules[@]}" --set run.steps=3 --set metrics.eval_interval=$evaluations --run-dir "transformed_$evaluations" \
+    --set "quant.rules=[{$types,forward_transform=\"hadamard16\"}]"
+done
+for run in shared_noise transformed; do
+  [[ $(losses "${run}_-1" | wc -l) == 3 && $(losses "${run}_-1") == "$(losses "${run}_1")" ]] || fail "$run: other losses with evaluations in between"
+done
+
 # A run folder whose run.log or sites.txt is somebody's is left alone.
 mkdir -p somebody && echo precious >somebody/run.log
 expect 2 train "${small[@]}" --set run.steps=1 --run-dir somebody
