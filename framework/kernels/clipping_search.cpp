@@ -24,6 +24,8 @@ long check(const ClippingSearch& job) {
               (job.values.numel() == 0 || job.values.shape[0] == job.range.numel()),
           "Values of shape {} with maxima of shape {} do not give ranges of shape {}.", to_string(job.values.shape),
           to_string(job.largest.shape), to_string(job.range.shape));
+  require(job.counts.data == nullptr || (job.counts.dtype == DType::i32 && job.counts.numel() == job.range.numel()),
+          "{} counts do not fit {} ranges.", job.counts.numel(), job.range.numel());
   require(job.candidates >= 2 && job.lowest > 0 && job.lowest < 1,
           "A search over {} candidates from 1 down to {}: at least 2, down to a number between 0 and 1.",
           job.candidates, job.lowest);

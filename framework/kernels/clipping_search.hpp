@@ -10,6 +10,7 @@ namespace kvant {
 struct ClippingSearch {
   TensorView values;    ///< f32 [tiles, n], dense
   TensorView largest;   ///< f32 [tiles]: the largest magnitude of each
+  TensorView counts;    ///< i32 [tiles]: how many values of each count, from the first on; empty: all
   ScaleLaw law;         ///< bound, limit and rule of the scales
   int candidates = 40;  ///< largest · (1 - k · (1 - lowest) / (candidates - 1)), k = 0 …; of equals the largest wins
   float lowest = 0.2f;

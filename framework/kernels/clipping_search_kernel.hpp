@@ -76,11 +76,13 @@ void search_clipping(const Exec& exec, const ClippingSearch& job) {
   law.law = job.law;
   const detail::Candidates candidates{job.candidates, (1.0f - job.lowest) / static_cast<float>(job.candidates - 1)};
   const float *values = job.values.as<float>(), *largest = job.largest.as<float>();
+  const auto* counts = static_cast<const int32_t*>(job.counts.data);
   float* range = job.range.as<float>();
   if (chunks == 1) {
     Kokkos::parallel_for(
         "kvant::search_clipping", Range(exec.space, 0, tiles), KOKKOS_LAMBDA(const long t) {
-          const int best = detail::best_of_tile<Format>(law, candidates, largest[t], values + t * n, n);
+          const long count = counts == nullptr ? n : counts[t];
+          const int best = detail::best_of_tile<Format>(law, candidates, largest[t], values + t * n, count);
           range[t] = candidates.range(largest[t], best);
         });
     return;
@@ -90,7 +92,7 @@ void search_clipping(const Exec& exec, const ClippingSearch& job) {
       "kvant::measure_clipping", Range(exec.space, 0, tiles * chunks * candidates.count),
       KOKKOS_LAMBDA(const long item) {
         const long t = item / chunks % tiles, c = item % chunks, k = item / chunks / tiles;
-        const long begin = c * detail::chunk, left = n - begin;
+        const long begin = c * detail::chunk, left = (counts == nullptr ? n : counts[t]) - begin;  // negative: no values
         parts[item] =
             detail::squared_error<Format>(law, candidates.range(largest[t], static_cast<int>(k)),
                                           values + t * n + begin, left < detail::chunk ? left : detail::chunk);

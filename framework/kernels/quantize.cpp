@@ -174,6 +174,7 @@ void check(const QuantizeJob& job) {
   if (job.multiplier.data != nullptr) check_vector("multiplier", job.multiplier, job.multiplier_along, job);
   if (job.clip.data != nullptr) check_vector("clip", job.clip, job.scale_along, job);
   const bool measured_apart = job.fixed_scale == 0 && job.scale_along != Along::row;
+  require(!job.ranges_given || measured_apart, "Ranges that are given are those of columns or of the tensor.");
   require(job.fixed_scale == 0 || job.scale_along == Along::tensor, "A fixed scale is one number for the tensor.");
   require(!measured_apart || (job.magnitudes.data != nullptr && job.magnitudes.numel() >= job.scale.numel() &&
                               job.magnitudes.dtype == DType::i32),

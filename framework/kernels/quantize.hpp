@@ -84,6 +84,7 @@ struct QuantizeJob {
   TensorView clip;  ///< f32 like scale, or empty: receives m, beyond which a value was clipped
   TensorView
       magnitudes;  ///< i32 workspace with as many elements as `scale`; needed unless the scale is along rows or fixed
+  bool ranges_given = false;  ///< magnitudes hold the bits of ranges that somebody has found; nothing is measured (columns or the tensor)
 };
 
 /// magnitude (i32 [1]) = bits of the largest |x · multiplier| of the whole matrix; rows of no group do not count where the

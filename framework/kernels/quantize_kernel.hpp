@@ -117,7 +117,7 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
   const bool by_column = job.scale_along == Along::column;
   const bool per_group = by_column && grouped_scale(job);
   const bool grouped = per_group || in.grouped_multiplier;
-  const bool constant = job.fixed_scale > 0;
+  const bool constant = job.fixed_scale > 0, measured = !constant && !job.ranges_given;
   const float constant_divisor = constant ? (job.law.true_quotient ? job.fixed_scale : 1.0f / job.fixed_scale) : 0.0f;
   const long chunk = rows_of_chunk(in.cols, sizeof(T));
   Kokkos::parallel_for(
@@ -140,7 +140,7 @@ void encode_matrix(const Exec& exec, const QuantizeJob& job) {
             encode_row_noisy<Format>(out.law, out.noise, r, in.row(r), in.cols, in.row_factor(r), factors, divisor,
                                      many, out.codes + r * in.cols);
           else
-            encode_row<Format>(out.law, !constant, in.row(r), in.cols, in.row_factor(r), factors, divisor, many,
+            encode_row<Format>(out.law, measured, in.row(r), in.cols, in.row_factor(r), factors, divisor, many,
                                out.codes + r * in.cols);
         }
       });
@@ -224,8 +224,10 @@ void quantize(const Exec& exec, const QuantizeJob& job) {
     else
       detail::quantize_rows<Format, bf16_t>(exec, job);
   } else {
-    detail::reset_magnitudes(exec, job);
-    detail::measure(exec, job);
+    if (!job.ranges_given) {
+      detail::reset_magnitudes(exec, job);
+      detail::measure(exec, job);
+    }
     detail::finish_scales(exec, job);
     detail::encode_all<Format>(exec, job);
   }
@@ -238,7 +240,7 @@ template <NumericFormat Format>
 void quantize_pair(const Exec& exec, const QuantizeJob& rows, const QuantizeJob& columns) {
   namespace detail = quantize_detail;
   const bool together = exec_is_host && rows.scale_along == Along::row && columns.scale_along == Along::column &&
-                        rows.fixed_scale == 0 && columns.fixed_scale == 0 && rows.x.data == columns.x.data;
+                        rows.fixed_scale == 0 && columns.fixed_scale == 0 && !columns.ranges_given && rows.x.data == columns.x.data;
   if (!together) {
     quantize<Format>(exec, rows);
     quantize<Format>(exec, columns);

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 /// Moves whenever an interface that a plugin implements or calls changes its layout or meaning.
-#define KVANT_PLUGIN_ABI 2
+#define KVANT_PLUGIN_ABI 3
 #define KVANT_PLUGIN_NOTE_TYPE 1
 #define KVANT_PLUGIN_NOTE_OWNER "KVANT"
 

@@ -54,6 +54,9 @@ class GuardedSearch final : public RangeSearch {
   void find(const Exec& exec, const RangeJob& job) const override {
     plugin::guard(origin_, "searching a range", [&] { search_->find(exec, job); });
   }
+  bool takes_counts() const override {
+    return plugin::guard(origin_, "describing its search", [&] { return search_->takes_counts(); });
+  }
 
  private:
   std::shared_ptr<const RangeSearch> search_;

@@ -28,6 +28,7 @@ struct RangeJob {
   DType type;         ///< f32 or bf16: what the tensor is stored in
   TensorView ranges;  ///< f32 [scales], result: m > 0; the range of the row is [-m, m]
   Arena& arena;       ///< workspace; what is taken is given back
+  TensorView counts = {};  ///< i32 [scales]: how many values of each row count, from the first on (0, too); empty: all of them
 };
 
 /// A calibration that looks at more than the largest magnitude. Rows that hold a NaN or an infinity, and rows of zeros,
@@ -38,6 +39,8 @@ class RangeSearch {
   virtual ~RangeSearch() = default;
   /// Results must not depend on the number of threads: integers in any order, floats in one order.
   virtual void find(const Exec& exec, const RangeJob& job) const = 0;
+  /// True where find() reads `counts`. A search that does not is refused for the gradients of experts, whose rows differ in number.
+  virtual bool takes_counts() const { return false; }
 };
 
 /// Range of a tensor. Symmetric: [-m, m] with m = factor · max|x| over what shares a scale, or found by a search, or

@@ -1,6 +1,7 @@
 #include "quant/operand_quantizer.hpp"
 
 #include "base/error.hpp"
+#include "kernels/group_columns.hpp"
 #include "kernels/tile_values.hpp"
 #include "quant/codec.hpp"
 #include "tensor/arena.hpp"
@@ -14,8 +15,8 @@ namespace {
 TileJob tiles_of(const QuantizeJob& job) {
   require(
       job.offsets.data == nullptr,
-      "Groups of rows of unequal size are no tiles: calibrate the gradients of expert products with absmax or fixed, "
-      "without a block rule for their scales.");
+      "Groups of rows of unequal size are no tiles: calibrate the gradients of expert products with absmax or fixed, or a search "
+      "that takes counts, without a block rule for their scales.");
   const int64_t rows = job.x.rows(), cols = job.x.cols();
   const bool grouped = job.uniform_group > 0 && job.scale_along == Along::column && job.scale.numel() != cols;
   TileJob tiles;
@@ -42,6 +43,34 @@ void search(const Exec& exec, Arena& arena, const Codec& codec, const RangeSearc
   tile_maxima(exec, values, largest);
   range_search.find(exec, {values, largest, &codec, job.law, job.x.dtype, ranges, arena});
   settle_ranges(exec, largest, job.law.reference_guard, ranges);
+}
+
+/// Scales of columns by groups of rows that differ in number: each group's ranges are searched for among its own rows.
+void quantize_groups(const Exec& exec, Arena& arena, const OperandRecipe& recipe, QuantizeJob job) {
+  const int64_t rows = job.x.rows(), cols = job.x.cols(), groups = job.offsets.numel() - 1;
+  require(job.scale_along == Along::column && job.scale.numel() == groups * cols, "{} scales do not fit {} columns of {} groups.", job.scale.numel(), cols,
+          groups);
+  const DType type = job.x.dtype;
+  GroupColumns group;
+  group.x = arena.allocate(DType::f32, {rows, cols});
+  store_multiplied(exec, job, group.x);
+  group.offsets = job.offsets;
+  group.values = arena.allocate(DType::f32, {cols, rows});
+  group.counts = arena.allocate(DType::i32, {cols});
+  group.largest = arena.allocate(DType::f32, {cols});
+  const TensorView ranges = arena.allocate(DType::f32, {groups, cols});
+  for (int64_t g = 0; g < groups; ++g) {
+    const TensorView found = ranges.slice_rows(g, 1).reshaped({cols});
+    gather_group_columns(exec, group, g);
+    recipe.calibration.search->find(exec, {group.values, group.largest, recipe.codec, job.law, type, found, arena, group.counts});
+    settle_ranges(exec, group.largest, job.law.reference_guard, found);
+  }
+  job.x = group.x;
+  job.multiplier = {};
+  job.magnitudes = ranges.reshaped({groups * cols});
+  job.magnitudes.dtype = DType::i32;  // the bits of floats order like integers
+  job.ranges_given = true;
+  recipe.codec->quantize(exec, job);
 }
 
 }  // namespace
@@ -84,6 +113,15 @@ void quantize_operand(const Exec& exec, Arena& arena, const OperandRecipe& recip
     recipe.codec->quantize(exec, plain);
     return;
   }
+  const RangeSearch* search = recipe.calibration.search.get();
+  if (job.offsets.data != nullptr && job.scale_along != Along::column) {  // the multiplier has groups, the scales have none
+    plain.x = arena.allocate(DType::f32, {job.x.rows(), job.x.cols()});
+    store_multiplied(exec, job, plain.x);
+    plain.multiplier = plain.offsets = {};
+    return quantize_tiles(exec, arena, *recipe.codec, recipe.calibration, tiles_of(plain));
+  }
+  if (job.offsets.data != nullptr && search != nullptr && search->takes_counts() && recipe.law.rule == ScaleRule::exact)
+    return quantize_groups(exec, arena, recipe, plain);
   if (recipe.law.input_arithmetic && job.x.dtype == DType::bf16 && job.multiplier.data != nullptr) {
     plain.x = arena.allocate(DType::bf16, {job.x.rows(), job.x.cols()});
     store_multiplied(exec, job, plain.x);  // the reference rounds before it quantizes

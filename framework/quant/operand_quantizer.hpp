@@ -16,8 +16,8 @@ namespace kvant::quant {
 bool goes_by_tiles(const OperandRecipe& recipe, DType type);
 
 /// Runs the job with the recipe's calibration; `clip` of the job receives the ranges that a search found, too.
-/// Workspace comes from the arena and goes back to it. Throws kvant::Error for a search over groups of rows of unequal
-/// size.
+/// Workspace comes from the arena and goes back to it. Groups of rows of unequal size are searched one by one; throws kvant::Error
+/// where the search takes no counts.
 void quantize_operand(const Exec& exec, Arena& arena, const OperandRecipe& recipe, const QuantizeJob& job);
 
 /// The same for tiles. job.codes, scale, zero_point, low and high as the job says; statistic, limits and the law's

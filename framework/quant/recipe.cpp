@@ -159,8 +159,10 @@ std::vector<std::string> not_offered(const Recipe& r, bool grouped) {
   };
   when(r.act.scaling == Scaling::running_mean && (r.act.calibration.zero_point || r.act.calibration.search != nullptr || !r.act.calibration.measured),
        "act_static_scale with a calibration other than absmax");
-  when(grouped && r.grad_weight.calibration.search != nullptr && !r.grad_weight.contracted.given(),
-       "a calibration that searches, of the gradients of experts");
+  const OperandRecipe& g = r.grad_weight;
+  when(grouped && g.calibration.search != nullptr && g.granularity == Granularity::per_expert_column && !g.contracted.given() &&
+           !g.calibration.search->takes_counts(),
+       "for the gradients of experts, whose rows differ in number, a calibration whose search takes counts");
   when(r.accumulation == Accumulation::fp16x128 && exec_is_host && !sums_in_half(),
        "fp8_accumulation = \"fp16x128\" on this CPU: sums in float16 need AVX-512 FP16 (\"f32\" runs everywhere; KVANT_ISA=portable emulates them, slowly)");
   for (const Arm arm : {Arm::forward, Arm::dgrad, Arm::wgrad})

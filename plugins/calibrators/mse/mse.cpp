@@ -22,6 +22,7 @@ class SmallestError final : public RangeSearch {
     ClippingSearch search;
     search.values = job.values;
     search.largest = job.largest;
+    search.counts = job.counts;
     search.law = job.law;
     search.candidates = candidates_;
     search.lowest = lowest_;
@@ -30,6 +31,7 @@ class SmallestError final : public RangeSearch {
       search.workspace = job.arena.allocate_bytes(bytes);
     job.codec->search_clipping(exec, search);
   }
+  bool takes_counts() const override { return true; }
 
  private:
   int candidates_;

@@ -7,9 +7,6 @@
 #include "quant/calibrator.hpp"
 #include "tensor/arena.hpp"
 
-#include <algorithm>
-#include <cmath>
-
 namespace {
 
 using namespace kvant;
@@ -36,6 +33,13 @@ KOKKOS_INLINE_FUNCTION void choose_digit(const int32_t* counts, int shift, int32
   *prefix |= digit << shift;
 }
 
+/// 1 … n: of the values in order the one that is asked for; 0 of none.
+KOKKOS_INLINE_FUNCTION int32_t rank_of(double share, long n) {
+  const double rank = Kokkos::ceil(share * static_cast<double>(n));
+  const double least = n > 0 ? 1.0 : 0.0, most = static_cast<double>(n);
+  return static_cast<int32_t>(rank < least ? least : rank > most ? most : rank);
+}
+
 class Percentile final : public RangeSearch {
  public:
   explicit Percentile(float percent) : percent_(percent) {}
@@ -47,11 +51,11 @@ class Percentile final : public RangeSearch {
     auto* ranks = static_cast<int32_t*>(job.arena.allocate(DType::i32, {rows}).data);
     auto* prefixes = static_cast<uint32_t*>(job.ranges.data);  // grow digit by digit into the result
     const float* values = job.values.as<float>();
-    const auto rank = static_cast<int32_t>(std::clamp<double>(
-        std::ceil(static_cast<double>(percent_) / 100.0 * static_cast<double>(n)), 1, static_cast<double>(n)));
+    const auto* own = static_cast<const int32_t*>(job.counts.data);
+    const double share = static_cast<double>(percent_) / 100.0;
     Kokkos::parallel_for(
         "kvant::percentile_start", Range(exec.space, 0, rows), KOKKOS_LAMBDA(const long r) {
-          ranks[r] = rank;
+          ranks[r] = rank_of(share, own == nullptr ? n : own[r]);
           prefixes[r] = 0;
         });
     for (int digit = digits - 1; digit >= 0; --digit) {
@@ -60,7 +64,7 @@ class Percentile final : public RangeSearch {
           "kvant::percentile_reset", Range(exec.space, 0, rows * 256), KOKKOS_LAMBDA(const long i) { counts[i] = 0; });
       Kokkos::parallel_for(
           "kvant::percentile_count", Range(exec.space, 0, rows * chunks), KOKKOS_LAMBDA(const long i) {
-            const long r = i / chunks, begin = i % chunks * chunk, left = n - begin;
+            const long r = i / chunks, begin = i % chunks * chunk, left = (own == nullptr ? n : own[r]) - begin;
             count_digits(values + r * n + begin, left < chunk ? left : chunk, prefixes[r], shift, counts + r * 256);
           });
       Kokkos::parallel_for(
@@ -68,6 +72,7 @@ class Percentile final : public RangeSearch {
           KOKKOS_LAMBDA(const long r) { choose_digit(counts + r * 256, shift, ranks + r, prefixes + r); });
     }
   }
+  bool takes_counts() const override { return true; }
 
  private:
   float percent_;

@@ -31,6 +31,7 @@ KOKKOS_INLINE_FUNCTION double sum_of_squares(const float* v, long n, Square squa
 }
 
 KOKKOS_INLINE_FUNCTION float range_of(const double* parts, long chunks, long n, float factor, Square square) {
+  if (n == 0) return 0.0f;
   double sum = 0;
   for (long c = 0; c < chunks; ++c) sum += parts[c];
   const double mean = sum / static_cast<double>(n);
@@ -53,17 +54,19 @@ class RootMeanSquare final : public RangeSearch {
                           : job.law.input_arithmetic && job.type == DType::bf16 ? Square::bf16
                                                                                 : Square::f32;
     const float* values = job.values.as<float>();
+    const auto* own = static_cast<const int32_t*>(job.counts.data);
     float* ranges = job.ranges.as<float>();
     Kokkos::parallel_for(
         "kvant::rms_parts", Range(exec.space, 0, rows * chunks), KOKKOS_LAMBDA(const long i) {
-          const long begin = i % chunks * chunk, left = n - begin;
+          const long begin = i % chunks * chunk, left = (own == nullptr ? n : own[i / chunks]) - begin;  // negative: no values
           parts[i] = sum_of_squares(values + i / chunks * n + begin, left < chunk ? left : chunk, square);
         });
     const float factor = factor_;
     Kokkos::parallel_for(
         "kvant::rms_ranges", Range(exec.space, 0, rows),
-        KOKKOS_LAMBDA(const long r) { ranges[r] = range_of(parts + r * chunks, chunks, n, factor, square); });
+        KOKKOS_LAMBDA(const long r) { ranges[r] = range_of(parts + r * chunks, chunks, own == nullptr ? n : own[r], factor, square); });
   }
+  bool takes_counts() const override { return true; }
 
  private:
   float factor_;

@@ -47,14 +47,14 @@ TEST_CASE("a good plugin is described without running it") {
 TEST_CASE("the fingerprint says what it promises") {
   const std::string own = plugin::own_fingerprint();
   for (const char* field :
-       {"abi=2;kokkos=", ";backends=", ";gpu=", ";compiler=", ";cxx=20", ";stdlib=", ";checks=", ";mpi="})
+       {"abi=3;kokkos=", ";backends=", ";gpu=", ";compiler=", ";cxx=20", ";stdlib=", ";checks=", ";mpi="})
     CHECK_THAT(own, ContainsSubstring(field));
 }
 
 TEST_CASE("a plugin of another ABI is named and refused") {
   CHECK_THAT(refused_with([](KvantPluginRecord& r) { r.abi += 1; }),
-             StartsWith("Plugin 'good' (/") && ContainsSubstring("was built for plugin ABI 3, but this Kvant (") &&
-                 ContainsSubstring("has ABI 2; build it again with kvant_add_plugin"));
+             StartsWith("Plugin 'good' (/") && ContainsSubstring("was built for plugin ABI 4, but this Kvant (") &&
+                 ContainsSubstring("has ABI 3; build it again with kvant_add_plugin"));
 }
 
 TEST_CASE("a plugin of another build is refused with every difference") {
