@@ -192,7 +192,7 @@ std::vector<fs::path> write_plugin_skeleton(plugin::Kind kind, const std::string
       {"@KIND@", plugin::name_of(kind)},
       {"@CLASS@", class_name(name)},
       {"@QUANT@", quant},
-      {"@EXPECTED@", scheme ? name + " leaves the first layers plain" : "int8 " + name}};
+      {"@EXPECTED@", scheme ? "[1-9][0-9]* of [0-9]+ sites quantized" : "int8 " + name}};
   const std::pair<std::string, const char*> files[] = {{"CMakeLists.txt", cmake_lists},
                                                        {name + ".cpp", scheme ? scheme_source : calibrator_source},
                                                        {"try.toml", try_toml},

@@ -8,13 +8,13 @@ namespace {
 
 class Headroom final : public kvant::quant::Calibrator {
  public:
-  std::string description() const override { return "headroom,b: the range 2^b·max|x|, b >= 0: room for b more bits"; }
+  std::string description() const override { return "headroom[,b]: the range 2^b·max|x|, b from 0 to 8 (default 1): room for b bits"; }
 
   kvant::quant::Calibration calibrate(std::span<const float> arguments) const override {
-    if (arguments.size() != 1 || !(arguments[0] >= 0 && arguments[0] <= 8))
-      kvant::refuse("headroom takes one number from 0 to 8.");
+    const float bits = arguments.empty() ? 1.0f : arguments[0];
+    if (arguments.size() > 1 || !(bits >= 0 && bits <= 8)) kvant::refuse("headroom takes one number from 0 to 8.");
     kvant::quant::Calibration calibration;
-    calibration.factor = std::exp2(arguments[0]);
+    calibration.factor = std::exp2(bits);
     return calibration;
   }
 };

@@ -131,6 +131,13 @@ TEST_CASE("a planted outlier is chosen first at every position") {
   }
 }
 
+TEST_CASE("logits that bfloat16 cannot tell apart are told apart") {  // report D14
+  RouterConfig c = config_of(2, 1);
+  c.score = GENERATE(ScoreFunction::identity, ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus);
+  const Exec exec;
+  CHECK(Routed(exec, c, Stored(DType::f32, {2, 2}, {1.0, 1.0009765625, 1.0009765625, 1.0}), {}).index.ints() == std::vector<int>{1, 0});
+}
+
 TEST_CASE("NaN and infinite logits are counted, rank last and never give a wrong index") {
   RouterConfig c = config_of(8, 4);
   c.score =
