@@ -3,6 +3,7 @@
 #include "base/json_depth.hpp"
 #include "config/document.hpp"
 #include "data/safetensors.hpp"
+#include "kernels/operand_facts.hpp"
 #include "kernels/transfer.hpp"
 #include "numerics/bf16.hpp"
 #include "quant/plan.hpp"
@@ -19,6 +20,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <string_view>
 
 namespace kvant::train {
 namespace {
@@ -272,6 +274,46 @@ void compare_bias_updates(Comparer& compare, Engine& engine, const Exec& exec) {
   }
 }
 
+/// What became of the operands of a step with delayed scaling, by site and operand.
+class SeenOperands final : public OperandWatch {
+ public:
+  void see(const MatmulSite& site, const char* operand, const OperandFacts& facts) override { facts_[site.numbered_path() + " " + site.op + " " + operand] = facts; }
+  const OperandFacts* find(const std::string& site, const std::string& operand) const {
+    const auto at = facts_.find(site + " " + operand);
+    return at == facts_.end() ? nullptr : &at->second;
+  }
+
+ private:
+  std::map<std::string, OperandFacts> facts_;
+};
+
+/// The state that the reference returns after its first step: state/PATH/_qwix_fp8_gpu_OP/{input,kernel,output_grad}_{amax_history,scale}.
+/// The newest maximum comes first in a history, the others are still 0; the scale is that which the step was quantized with.
+void compare_states(Comparer& compare, const SafetensorsFile& file, const SeenOperands& seen, const Limits& limits) {
+  constexpr std::string_view begin = "state/", module = "/_qwix_fp8_gpu_";
+  struct Named {
+    std::string_view prefix;
+    const char* operand;
+    double limit;
+  };
+  const Named operands[] = {{"input_", "act", limits.logits}, {"kernel_", "weight", 0.0}, {"output_grad_", "grad_weight", limits.gradient}};
+  for (const data::StoredTensor& t : file.tensors()) {
+    const std::string_view name = t.name;
+    const std::size_t at = name.find(module), slash = name.rfind('/');
+    if (!name.starts_with(begin) || at == std::string_view::npos || slash <= at) continue;
+    const std::string site = t.name.substr(begin.size(), at - begin.size()) + " " + t.name.substr(at + module.size(), slash - at - module.size());
+    for (const Named& n : operands) {
+      const OperandFacts* facts = seen.find(site, n.operand);
+      if (!name.substr(slash + 1).starts_with(n.prefix) || facts == nullptr) continue;  // what stays uncompared is told at the end
+      const std::string_view what = name.substr(slash + 1 + n.prefix.size());
+      std::vector<float> got(file.read_floats(t.name).size(), 0.0f);
+      if (got.empty() || (what != "scale" && what != "amax_history")) continue;
+      got[0] = what == "scale" ? facts->scale : facts->largest;
+      compare.relative_norm(t.name, got, what == "scale" ? 0.0 : n.limit);
+    }
+  }
+}
+
 /// The file with the weights, which lies in the same folder.
 std::string beside(const SafetensorsFile& file) {
   const std::filesystem::path path = std::filesystem::path(file.path()).parent_path() / file.metadata("params");
@@ -315,6 +357,8 @@ Verification verify_file(const std::string& path, const Exec& exec, comm::Commun
   const Tap tap = [&](const std::string& name, const TensorView& t) {
     if (!name.starts_with("out/")) seen[name] = floats_of(exec, t);
   };
+  SeenOperands operands;
+  engine.set_watch(&operands);
   const data::Batch batch = batch_of(file);
   const Losses losses = engine.differentiate({&batch, 1}, &tap);
 
@@ -326,6 +370,7 @@ Verification verify_file(const std::string& path, const Exec& exec, comm::Commun
   compare_activations(compare, seen, engine.model(), exec, limits);
   compare_gradients(compare, file, engine.model(), exec, limits);
   compare_bias_updates(compare, engine, exec);
+  compare_states(compare, file, operands, limits);
   compare.finish();
   return result;
 }
