@@ -1,17 +1,16 @@
 #include "train/verify.hpp"
 
-#include "base/json_depth.hpp"
-#include "config/document.hpp"
 #include "data/safetensors.hpp"
 #include "kernels/operand_facts.hpp"
 #include "kernels/transfer.hpp"
-#include "numerics/bf16.hpp"
 #include "quant/plan.hpp"
 #include "quant/verify.hpp"
 #include "quant/verify_rules.hpp"
 #include "quant/verify_sites.hpp"
+#include "train/detail/recorded_model.hpp"
 #include "train/engine.hpp"
 #include "train/parameters_file.hpp"
+#include "train/verify_trajectory.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -26,81 +25,9 @@ namespace kvant::train {
 namespace {
 
 using data::SafetensorsFile;
+using detail::floats_of, detail::metadata_object, detail::number_in;
 using nlohmann::json;
 using Values = std::map<std::string, std::vector<float>>;
-
-/// A text of the metadata as the object that it must be.
-json metadata_object(const SafetensorsFile& file, const char* key) {
-  if (json_depth(file.metadata(key)) > 32) fail("{}: the metadata \"{}\" nests {} brackets.", file.path(), key, json_depth(file.metadata(key)));
-  json object = json::parse(file.metadata(key), nullptr, false);
-  if (!object.is_object()) fail("{}: the metadata \"{}\" is no JSON object.", file.path(), key);
-  return object;
-}
-
-/// A number inside of it, by its path "/logits/mean".
-double number_in(const SafetensorsFile& file, const json& object, const char* key, const std::string& path) {
-  const json::json_pointer pointer(path);
-  if (!object.contains(pointer) || !object.at(pointer).is_number()) fail("{}: the metadata \"{}\" has no number {}.", file.path(), key, path);
-  return object.at(pointer).get<double>();
-}
-
-/// What the reference's model names stand for where a file does not say otherwise (its deepseek3 family; RoPE and router).
-const char* family_defaults(const std::string& model_name) {
-  if (model_name.starts_with("deepseek3"))
-    return R"(
-normalization_layer_epsilon = 1e-6
-rope_type = "yarn"
-rope_max_timescale = 10000.0
-original_max_position_embeddings = 4096
-max_position_embeddings = 163840
-rope_factor = 40.0
-beta_fast = 32.0
-beta_slow = 1.0
-mscale = 1.0
-rope_interleave = true
-routed_score_func = "sigmoid"
-routed_bias = true
-routed_scaling_factor = 2.5
-dtype = "float32"
-)";
-  refuse("The file was made with model_name \"{}\"; this version verifies the deepseek3 family.", model_name);
-}
-
-/// The settings of the file as a configuration, so that they pass the same checks as a user's.
-config::Settings settings_of(const SafetensorsFile& file) {
-  const json given = metadata_object(file, "config");
-  if (!given.contains("model_name") || !given.at("model_name").is_string()) fail("{}: the metadata \"config\" names no model (model_name).", file.path());
-  const std::string name = given.at("model_name");
-  std::string model = std::string("[model]\n") + family_defaults(name), quant = "[quant]\n";
-  const std::set<std::string> quant_keys = {"quantization", "use_qwix_quantization", "quantize_router_proj", "quantize_mtp",
-                                            "quantize_logits_proj", "weight_quantization_calibration_method",
-                                            "act_quantization_calibration_method", "bwd_quantization_calibration_method"};
-  if (given.contains("quantization")) {
-    // The arithmetic that the file was made with, and the reference's defaults where they are not ours.
-    quant += "qwix_compat = \"" + file.metadata("qwix_compat") + "\"\n";
-    if (!given.contains("quantize_router_proj")) {
-      quant += "quantize_router_proj = true\n";
-      model += "float32_gate_logits = false\n";
-    }
-  }
-  for (const auto& [key, value] : given.items()) {
-    // megablox says which of the reference's kernels ran; they agree (golden values of both are recorded).
-    if (key == "model_name" || key == "megablox") continue;
-    // Latent attention has as many key as query heads; the reference's key is there all the same.
-    if (key == "base_num_kv_heads") {
-      if (value != given.value("base_num_query_heads", json())) refuse("{}: base_num_kv_heads differs from base_num_query_heads.", file.path());
-      continue;
-    }
-    (quant_keys.contains(key) ? quant : model) += key + " = " + value.dump() + "\n";
-  }
-  const auto& shape = file.tensor("data/inputs").shape;
-  const std::string rest = fmt::format("[run]\nsteps = 1\n[data]\ndataset_type = \"synthetic\"\nglobal_batch_size = {}\n", shape.at(0));
-  config::Document document = config::Document::parse(model + quant + rest, file.path());
-  const config::Settings settings = config::read_settings(document);
-  document.finish();
-  config::check(settings);
-  return settings;
-}
 
 data::Batch batch_of(const SafetensorsFile& file) {
   data::Batch b;
@@ -114,20 +41,6 @@ data::Batch batch_of(const SafetensorsFile& file) {
   b.targets_segmentation = file.read_integers("data/targets_segmentation");
   b.valid_targets = std::count_if(b.targets_segmentation.begin(), b.targets_segmentation.end(), [](int32_t s) { return s != 0; });
   return b;
-}
-
-/// Downloads any tensor as floats.
-std::vector<float> floats_of(const Exec& exec, const TensorView& t) {
-  std::vector<float> out(static_cast<std::size_t>(t.numel()));
-  if (t.dtype == DType::f32) {
-    download(exec, t, out.data());
-  } else {
-    std::vector<bf16_t> raw(out.size());
-    require(t.dtype == DType::bf16, "A tensor of {} cannot be compared.", name_of(t.dtype));
-    download(exec, t, raw.data());
-    std::transform(raw.begin(), raw.end(), out.begin(), [](bf16_t b) { return to_float(b); });
-  }
-  return out;
 }
 
 struct Limits {
@@ -314,13 +227,6 @@ void compare_states(Comparer& compare, const SafetensorsFile& file, const SeenOp
   }
 }
 
-/// The file with the weights, which lies in the same folder.
-std::string beside(const SafetensorsFile& file) {
-  const std::filesystem::path path = std::filesystem::path(file.path()).parent_path() / file.metadata("params");
-  if (!std::filesystem::exists(path)) refuse("{}: its weights are in {}, which is not beside it.", file.path(), file.metadata("params"));
-  return path.string();
-}
-
 Verification as_verification(const std::string& path, quant::VerifiedFile verified) {
   Verification result{path, {}, std::move(verified.not_compared), {}};
   for (quant::VerifiedTensor& t : verified.tensors) result.comparisons.push_back({std::move(t.tensor), std::move(t.measure), t.error, t.limit});
@@ -339,14 +245,15 @@ Verification verify_file(const std::string& path, const Exec& exec, comm::Commun
   if (quant::is_json_file(path)) return as_verification(path, quant::verify_rules(path));
   const SafetensorsFile file(path);
   if (quant::is_recorded(file)) return as_verification(path, quant::verify_recorded(file, exec));
-  if (quant::records_sites(file)) return as_verification(path, quant::verify_sites(file, SafetensorsFile(beside(file)), exec));
+  if (quant::records_sites(file)) return as_verification(path, quant::verify_sites(file, SafetensorsFile(detail::weights_beside(file)), exec));
+  if (file.metadata("format") == "kvant-golden-maxtext/1" && file.metadata("kind") == "trajectory") return verify_trajectory(file, exec, world);
   if (file.metadata("format") != "kvant-golden-maxtext/1" || file.metadata("kind") != "model")
-    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kinds \"model\" and \"sites\", "
+    refuse("{}: format \"{}\", kind \"{}\" is not verified by this version; it reads \"kvant-golden-maxtext/1\", kinds \"model\", \"sites\" and \"trajectory\", "
            "and \"kvant-golden/1\", kinds {} and, as JSON, \"rules\".", path,
            file.metadata("format"), file.metadata("kind"), quant::recorded_kinds());
-  const std::string params = beside(file);
+  const std::string params = detail::weights_beside(file);
 
-  const config::Settings settings = settings_of(file);
+  const config::Settings settings = detail::recorded_settings(file);
   auto model = make_model(settings.model);
   quant::Plan::bind(model->sites(), settings);
   Engine engine(settings, std::move(model), exec, world);
