@@ -141,7 +141,6 @@ void check_offered(const Settings& s, Conflicts& c) {
          "[run] deterministic = false would change nothing: every kernel of this version gives the same bits whatever "
          "the threads. Leave it true");
   c.when(m.logits_via_embedding, "[model] logits_via_embedding = true is not offered yet: the head has a matrix of its own");
-  c.when(m.use_sliced_mla_proj, "[model] use_sliced_mla_proj = true is not offered yet: wq_b and wkv_b are one product each");
   c.when(!m.float32_weight_sum, "[model] float32_weight_sum = false is not offered: experts are summed in float32");
   c.when(m.norm_topk_prob,
          "[model] norm_topk_prob = true has nothing to act on with decoder_block = \"deepseek\", whose sigmoid weights are "

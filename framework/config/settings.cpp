@@ -86,7 +86,7 @@ void read_attention(Section& section, ModelSettings& s) {
   s.v_head_dim = section.take_int({"v_head_dim", "width of a head's value"}, s.v_head_dim, between<int64_t>(1, widest));
   s.use_sliced_mla_proj =
       section.take({"use_sliced_mla_proj",
-                    "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split; true is not offered yet"},
+                    "run wq_b and wkv_b as two matmuls each (nope | rope, nope | value) instead of one that is split"},
                    s.use_sliced_mla_proj);
 }
 

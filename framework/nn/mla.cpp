@@ -31,6 +31,7 @@ void Mla::build(const Builder& builder, const Place& place) {
   emb = m.base_emb_dim, heads = m.base_num_query_heads, rq = m.q_lora_rank, rkv = m.kv_lora_rank;
   dn = m.qk_nope_head_dim, dr = m.qk_rope_head_dim, dv = m.v_head_dim;
   dtype = builder.dtype();
+  sliced = m.use_sliced_mla_proj;
   double softmax_scale = 1.0 / std::sqrt(static_cast<double>(dn + dr));
   if (m.rope_type == config::RopeType::yarn && m.max_position_embeddings > m.original_max_position_embeddings) {
     const double magnitude = 0.1 * m.mscale * std::log(m.rope_factor) + 1.0;
@@ -46,11 +47,17 @@ void Mla::build(const Builder& builder, const Place& place) {
   } else {
     wq_a.build(builder, place / "wq_a", emb, rq, {emb, rq}, Init::normal, fan_in(emb));
     q_norm.build(builder, place / "q_norm", rq);
-    wq_b.build(builder, place / "wq_b", rq, heads * (dn + dr), {rq, heads, dn + dr}, Init::normal, fan_in(rq));
+    if (sliced)
+      q_slices.build(builder, place / "wq_b", rq, heads, dn, dr, Init::normal, fan_in(rq));
+    else
+      wq_b.build(builder, place / "wq_b", rq, heads * (dn + dr), {rq, heads, dn + dr}, Init::normal, fan_in(rq));
   }
   wkv_a.build(builder, place / "wkv_a", emb, rkv + dr, {emb, rkv + dr}, Init::normal, fan_in(emb));
   kv_norm.build(builder, place / "kv_norm", rkv);
-  wkv_b.build(builder, place / "wkv_b", rkv, heads * (dn + dv), {rkv, heads, dn + dv}, Init::normal, fan_in(rkv));
+  if (sliced)
+    kv_slices.build(builder, place / "wkv_b", rkv, heads, dn, dv, Init::normal, fan_in(rkv));
+  else
+    wkv_b.build(builder, place / "wkv_b", rkv, heads * (dn + dv), {rkv, heads, dn + dv}, Init::normal, fan_in(rkv));
   // A query sees half of the positions on average: n counts those, so that shares of work are those of the causal product.
   const int64_t seen = (m.max_target_length + 1) / 2;
   name_product(scores, builder, place / "attention_op", "einsum0", heads * (dn + dr), seen);
@@ -62,6 +69,18 @@ MlaPack Mla::packing(const Sequence& seq) const {
   MlaPack p = layout;
   p.batch = seq.batch, p.sequence = seq.seq;
   return p;
+}
+
+void Mla::prepare_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, Operand& x) const {
+  sliced ? slices.prepare(ctx, x) : whole.prepare(ctx, x);
+}
+
+void Mla::forward_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, const Operand& x, const TensorView& y) const {
+  sliced ? slices.forward(ctx, x, y) : whole.forward(ctx, x, y);
+}
+
+void Mla::backward_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, const Operand& x, const TensorView& dy, const TensorView& dx) const {
+  sliced ? slices.backward(ctx, x, dy, dx, Write::overwrite) : whole.backward(ctx, x, dy, dx, Write::overwrite);
 }
 
 void Mla::forward(StepContext& ctx, const Sequence& seq, Operand& x, const TensorView& h, MlaSaved& saved) const {
@@ -86,13 +105,13 @@ void Mla::forward(StepContext& ctx, const Sequence& seq, Operand& x, const Tenso
   wkv_a.forward(ctx, x, saved.kva);
   kv_norm.forward(ctx, saved.kva.slice_cols(0, rkv), saved.kvn, saved.kv_rstd);
   saved.kv_latent = Operand(saved.kvn);
-  wkv_b.prepare(ctx, saved.kv_latent);
+  prepare_b(ctx, wkv_b, kv_slices, saved.kv_latent);
   if (rq > 0) {
     wq_a.prepare(ctx, x);
     wq_a.forward(ctx, x, saved.qa);
     q_norm.forward(ctx, saved.qa, saved.qn, saved.q_rstd);
     saved.q_latent = Operand(saved.qn);
-    wq_b.prepare(ctx, saved.q_latent);
+    prepare_b(ctx, wq_b, q_slices, saved.q_latent);
   } else {
     query.prepare(ctx, x);
   }
@@ -101,10 +120,10 @@ void Mla::forward(StepContext& ctx, const Sequence& seq, Operand& x, const Tenso
     const TensorView q_raw = arena.allocate(dtype, {T, heads * (dn + dr)});
     const TensorView kv_raw = arena.allocate(dtype, {T, heads * (dn + dv)});
     if (rq > 0)
-      wq_b.forward(ctx, saved.q_latent, q_raw);
+      forward_b(ctx, wq_b, q_slices, saved.q_latent, q_raw);
     else
       query.forward(ctx, x, q_raw);
-    wkv_b.forward(ctx, saved.kv_latent, kv_raw);
+    forward_b(ctx, wkv_b, kv_slices, saved.kv_latent, kv_raw);
     mla_pack_forward(ctx.exec, packing(seq), q_raw, kv_raw, saved.kva.slice_cols(rkv, dr), seq.positions, seq.rope_frequency, saved.q,
                      saved.k, saved.v);
   }
@@ -132,7 +151,7 @@ void Mla::backward(StepContext& ctx, const Sequence& seq, const Operand& x, cons
   attention_backward(ctx.exec, shape, saved.q, saved.k, saved.v, seq.segments, saved.out.reshaped(by_head), saved.lse, dout.reshaped(by_head),
                      dq, dk, dvalue, arena);
   mla_pack_backward(ctx.exec, packing(seq), dq, dk, dvalue, seq.positions, seq.rope_frequency, dq_raw, dkv_raw, dkva.slice_cols(rkv, dr));
-  wkv_b.backward(ctx, saved.kv_latent, dkv_raw, dkvn, Write::overwrite);
+  backward_b(ctx, wkv_b, kv_slices, saved.kv_latent, dkv_raw, dkvn);
   kv_norm.backward(ctx, saved.kva.slice_cols(0, rkv), saved.kv_rstd, dkvn, dkva.slice_cols(0, rkv), Write::overwrite);
   wkv_a.backward(ctx, x, dkva, dx, Write::overwrite);
   if (rq == 0) {
@@ -140,7 +159,7 @@ void Mla::backward(StepContext& ctx, const Sequence& seq, const Operand& x, cons
     return;
   }
   const TensorView dqn = arena.allocate(dtype, {T, rq}), dqa = arena.allocate(dtype, {T, rq});
-  wq_b.backward(ctx, saved.q_latent, dq_raw, dqn, Write::overwrite);
+  backward_b(ctx, wq_b, q_slices, saved.q_latent, dq_raw, dqn);
   q_norm.backward(ctx, saved.qa, saved.q_rstd, dqn, dqa, Write::overwrite);
   wq_a.backward(ctx, x, dqa, dx, Write::accumulate);
 }

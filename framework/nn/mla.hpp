@@ -7,6 +7,7 @@
 #include "nn/linear.hpp"
 #include "nn/norm.hpp"
 #include "nn/sequence.hpp"
+#include "nn/sliced_linear.hpp"
 
 namespace kvant::nn {
 
@@ -25,6 +26,8 @@ struct Mla {
   MlaPack layout;  ///< sizes, softmax scale and rotation of one call; batch and sequence are filled in per call
 
   Linear query, wq_a, wq_b, wkv_a, wkv_b, out;  ///< query where rq = 0, else wq_a, q_norm, wq_b
+  bool sliced = false;                          ///< use_sliced_mla_proj: the two below stand for wq_b and wkv_b
+  SlicedLinear q_slices, kv_slices;             ///< nope | rope, nope | value
   RmsNorm q_norm, kv_norm;
   MatmulSite scores, values;  ///< q·kᵀ and p·v: listed, always plain
 
@@ -38,6 +41,9 @@ struct Mla {
 
  private:
   MlaPack packing(const Sequence& seq) const;
+  void prepare_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, Operand& x) const;
+  void forward_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, const Operand& x, const TensorView& y) const;
+  void backward_b(StepContext& ctx, const Linear& whole, const SlicedLinear& slices, const Operand& x, const TensorView& dy, const TensorView& dx) const;
 };
 
 }  // namespace kvant::nn

@@ -68,7 +68,14 @@ const std::set<std::string> bookkeeping = {"run_name", "enable_checkpointing", "
 
 }  // namespace
 
-config::Settings settings_from(const SafetensorsFile& file, const json& given, const std::string& compat, int64_t batch, const std::string& more) {
+config::Settings settings_from(const SafetensorsFile& file, const json& recorded, const std::string& compat, int64_t batch, const std::string& more) {
+  json given = recorded;
+  if (const auto forced = given.find("FORCE"); forced != given.end()) {  // set behind the reference's own validation
+    const json settings = *forced;
+    given.erase("FORCE");
+    if (!settings.is_object()) fail("{}: FORCE in the metadata \"config\" is no JSON object.", file.path());
+    given.update(settings);
+  }
   if (!given.contains("model_name") || !given.at("model_name").is_string()) fail("{}: the metadata \"config\" names no model (model_name).", file.path());
   const std::string name = given.at("model_name");
   std::string model = std::string("[model]\n") + family_defaults(name), quant = "[quant]\n";

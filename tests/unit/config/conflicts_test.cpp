@@ -253,7 +253,6 @@ TEST_CASE("what nothing honours yet is refused, not ignored") {
       {
           {[](Settings& s) { s.run.deterministic = false; }, "deterministic = false would change nothing"},
           {[](Settings& s) { s.model.logits_via_embedding = true; }, "logits_via_embedding = true is not offered yet"},
-          {[](Settings& s) { s.model.use_sliced_mla_proj = true; }, "use_sliced_mla_proj = true is not offered yet"},
           {[](Settings& s) { s.model.float32_weight_sum = false; }, "float32_weight_sum = false is not offered"},
           {[](Settings& s) { s.model.norm_topk_prob = true; }, "norm_topk_prob = true has nothing to act on"},
       },

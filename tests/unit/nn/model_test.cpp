@@ -183,6 +183,12 @@ TEST_CASE("a model's variants agree with the tape") {
     s.model.routed_bias = false;
   }
   SECTION("recompute") { s.model.remat_policy = kvant::config::Remat::full; }
+  SECTION("sliced projections") { s.model.use_sliced_mla_proj = true; }
+  SECTION("sliced projections, recompute, no query LoRA") {
+    s.model.use_sliced_mla_proj = true;
+    s.model.remat_policy = kvant::config::Remat::full;
+    s.model.q_lora_rank = 0;
+  }
   SECTION("two MTP modules, no shared expert, no balance loss") {
     s.model.mtp_num_layers = 2;
     s.model.shared_experts = 0;
