@@ -15,8 +15,8 @@ using detail::GemmProblem;
 using detail::Grouping;
 
 void require_codes(DType type, const char* operation, const char* name) {
-  require(type == DType::i8 || type == DType::e4m3fn || type == DType::e5m2 || type == DType::bf16 || type == DType::f32,
-          "{}: the codes of {} must be int8, float8_e4m3fn, float8_e5m2, bfloat16 or float32; they are {}.", operation, name, name_of(type));
+  require(gemm_reads(type), "{}: the codes of {} must be int8, float8 (e4m3fn, e5m2, e4m3fnuz, e5m2fnuz), float4_e2m1fn, bfloat16 or float32; they are {}.",
+          operation, name, name_of(type));
 }
 
 /// Scales for `count` indices (of each of `groups` groups), in each of `blocks` blocks.

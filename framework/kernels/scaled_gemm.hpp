@@ -34,6 +34,12 @@ bool takes_half_sums(DType lhs, DType rhs);
 
 inline constexpr int64_t max_int8_contraction = 131071;  ///< 2^31 - 1 over (-128)^2
 
+/// The types that scaled products read: codes of these are decoded as they are packed, all others before.
+constexpr bool gemm_reads(DType type) {
+  return type == DType::f32 || type == DType::bf16 || type == DType::i8 || type == DType::e4m3fn || type == DType::e5m2 || type == DType::e4m3fnuz ||
+         type == DType::e5m2fnuz || type == DType::e2m1;
+}
+
 /// The codes of a right-hand operand in the order in which the int8 micro-kernel reads them. Memory is the caller's.
 struct PackedOperand {
   void* data = nullptr;  ///< on a 64-byte boundary, packed_bytes() long
@@ -44,7 +50,7 @@ struct PackedOperand {
 };
 
 struct ScaledOperand {
-  /// i8, e4m3fn, e5m2, bf16 or f32 (codes already decoded by a plugin's format), rank 2, or 3 for the weights of groups.
+  /// A type of gemm_reads (f32: codes already decoded, by a plugin's format), rank 2, or 3 for the weights of groups.
   TensorView codes;
   /// As in gemm: lhs [m,k] (trans: [k,m]); rhs [k,n] (trans: [n,k]); rhs of groups [G,k,n] (trans: [G,n,k]).
   bool trans = false;

@@ -5,6 +5,7 @@
 #include "kernels/clipping_search_kernel.hpp"
 #include "kernels/quantize_kernel.hpp"
 #include "kernels/quantize_tiles_kernel.hpp"
+#include "kernels/scaled_gemm.hpp"
 #include "numerics/formats.hpp"
 #include "quant/codec.hpp"
 
@@ -23,9 +24,7 @@ class FormatCodec final : public Codec {
 
   DType storage() const override { return storage_; }
   int code_bits() const override { return bits(); }
-  bool readable_by_gemm() const override {
-    return storage_ == DType::i8 || storage_ == DType::e4m3fn || storage_ == DType::e5m2;
-  }
+  bool readable_by_gemm() const override { return gemm_reads(storage_); }
   float bound(bool reference) const override {
     const auto largest = static_cast<float>(Format::max_finite);
     if (!reference) return largest;

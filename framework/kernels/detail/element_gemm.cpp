@@ -5,7 +5,7 @@
 #include "kernels/isa/int8_tile.hpp"
 #include "kernels/math.hpp"
 #include "numerics/bf16.hpp"
-#include "numerics/float.hpp"
+#include "numerics/formats.hpp"
 
 namespace kvant::detail {
 namespace {
@@ -18,6 +18,9 @@ KOKKOS_INLINE_FUNCTION float decoded(const GemmOperand& x, int64_t at) {
     case DType::bf16: return to_float(static_cast<const bf16_t*>(x.data)[at]);
     case DType::i8: return static_cast<float>(static_cast<const int8_t*>(x.data)[at]);
     case DType::e4m3fn: return E4M3fn::decode(static_cast<const uint8_t*>(x.data)[at]);
+    case DType::e4m3fnuz: return E4M3fnuz::decode(static_cast<const uint8_t*>(x.data)[at]);
+    case DType::e5m2fnuz: return E5M2fnuz::decode(static_cast<const uint8_t*>(x.data)[at]);
+    case DType::e2m1: return E2M1::decode(static_cast<const uint8_t*>(x.data)[at]);
     default: return E5M2::decode(static_cast<const uint8_t*>(x.data)[at]);
   }
 }

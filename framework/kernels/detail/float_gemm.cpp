@@ -17,9 +17,12 @@ isa::FloatSource source_of(DType type) {
     case DType::i8: return isa::FloatSource::i8;
     case DType::e4m3fn: return isa::FloatSource::e4m3fn;
     case DType::e5m2: return isa::FloatSource::e5m2;
+    case DType::e4m3fnuz: return isa::FloatSource::e4m3fnuz;
+    case DType::e5m2fnuz: return isa::FloatSource::e5m2fnuz;
+    case DType::e2m1: return isa::FloatSource::e2m1;
     default: break;
   }
-  fail("A product in float32 was given an operand of type {}; it takes float32, bfloat16, int8, float8_e4m3fn and float8_e5m2.", name_of(type));
+  fail("A product in float32 was given an operand of type {}; it takes float32, bfloat16, int8, float8 of e4m3fn, e5m2, e4m3fnuz and e5m2fnuz, and float4_e2m1fn.", name_of(type));
 }
 
 /// op(x) from `row` and `column` on, in group g.

@@ -74,6 +74,9 @@ void pack_rows_of(const FloatOperand& a, int m, int k, int64_t p, float* to) {
     case FloatSource::i8: return pack_rows<V>(SourceI8{}, m, k, at<SourceI8>(a, 0, p), a.ld, a.trans, to);
     case FloatSource::e4m3fn: return pack_rows<V>(SourceE4m3fn{}, m, k, at<SourceE4m3fn>(a, 0, p), a.ld, a.trans, to);
     case FloatSource::e5m2: return pack_rows<V>(SourceE5m2{}, m, k, at<SourceE5m2>(a, 0, p), a.ld, a.trans, to);
+    case FloatSource::e4m3fnuz: return pack_rows<V>(SourceE4m3fnuz{}, m, k, at<SourceE4m3fnuz>(a, 0, p), a.ld, a.trans, to);
+    case FloatSource::e5m2fnuz: return pack_rows<V>(SourceE5m2fnuz{}, m, k, at<SourceE5m2fnuz>(a, 0, p), a.ld, a.trans, to);
+    case FloatSource::e2m1: return pack_rows<V>(SourceE2m1{}, m, k, at<SourceE2m1>(a, 0, p), a.ld, a.trans, to);
   }
 }
 
@@ -85,6 +88,9 @@ void pack_columns_of(const FloatOperand& b, int n, int k, int64_t p, int64_t j, 
     case FloatSource::i8: return pack_columns<V>(SourceI8{}, n, k, at<SourceI8>(b, p, j), b.ld, b.trans, to);
     case FloatSource::e4m3fn: return pack_columns<V>(SourceE4m3fn{}, n, k, at<SourceE4m3fn>(b, p, j), b.ld, b.trans, to);
     case FloatSource::e5m2: return pack_columns<V>(SourceE5m2{}, n, k, at<SourceE5m2>(b, p, j), b.ld, b.trans, to);
+    case FloatSource::e4m3fnuz: return pack_columns<V>(SourceE4m3fnuz{}, n, k, at<SourceE4m3fnuz>(b, p, j), b.ld, b.trans, to);
+    case FloatSource::e5m2fnuz: return pack_columns<V>(SourceE5m2fnuz{}, n, k, at<SourceE5m2fnuz>(b, p, j), b.ld, b.trans, to);
+    case FloatSource::e2m1: return pack_columns<V>(SourceE2m1{}, n, k, at<SourceE2m1>(b, p, j), b.ld, b.trans, to);
   }
 }
 

@@ -2,7 +2,7 @@
 #include "kernels/isa/float_tile.hpp"
 #include "kernels/isa/leaves.hpp"
 #include "numerics/bf16.hpp"
-#include "numerics/float.hpp"
+#include "numerics/formats.hpp"
 
 namespace kvant::isa {
 namespace {
@@ -14,6 +14,9 @@ float value(SourceBf16, uint16_t x) { return to_float(bf16_t{x}); }
 float value(SourceI8, int8_t x) { return x; }
 float value(SourceE4m3fn, uint8_t x) { return E4M3fn::decode(x); }
 float value(SourceE5m2, uint8_t x) { return E5M2::decode(x); }
+float value(SourceE4m3fnuz, uint8_t x) { return E4M3fnuz::decode(x); }
+float value(SourceE5m2fnuz, uint8_t x) { return E5M2fnuz::decode(x); }
+float value(SourceE2m1, uint8_t x) { return E2M1::decode(x); }
 
 /// Rows [row, row + rows) and columns [column, column + columns) of op(x) as f32, dense.
 template <class S>
@@ -31,6 +34,9 @@ void widen_any(const FloatOperand& x, int64_t row, int64_t column, int64_t rows,
     case FloatSource::i8: return widen(SourceI8{}, x, row, column, rows, columns, to);
     case FloatSource::e4m3fn: return widen(SourceE4m3fn{}, x, row, column, rows, columns, to);
     case FloatSource::e5m2: return widen(SourceE5m2{}, x, row, column, rows, columns, to);
+    case FloatSource::e4m3fnuz: return widen(SourceE4m3fnuz{}, x, row, column, rows, columns, to);
+    case FloatSource::e5m2fnuz: return widen(SourceE5m2fnuz{}, x, row, column, rows, columns, to);
+    case FloatSource::e2m1: return widen(SourceE2m1{}, x, row, column, rows, columns, to);
   }
 }
 

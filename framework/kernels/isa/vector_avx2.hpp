@@ -60,6 +60,32 @@ struct Avx2 {
     return _mm256_blendv_ps(value, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)),
                             _mm256_castsi256_ps(_mm256_cvtepi8_epi32(nan)));
   }
+  /// As e4m3fn with a bias that is 7 smaller than f16's; the one NaN is the code of -0.
+  static Type load(SourceE4m3fnuz, const uint8_t* x) {
+    const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+    const __m128i fields = _mm_and_si128(_mm_slli_epi16(_mm_cvtepi8_epi16(v), 7), _mm_set1_epi16(static_cast<short>(0xbfff)));
+    const Type value = _mm256_mul_ps(_mm256_cvtph_ps(fields), _mm256_set1_ps(128.0f));
+    const __m128i nan = _mm_cmpeq_epi8(v, _mm_set1_epi8(static_cast<char>(0x80)));
+    return _mm256_blendv_ps(value, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_castsi256_ps(_mm256_cvtepi8_epi32(nan)));
+  }
+  /// Its largest exponent is no f16's: exponent and mantissa go into a float's place, subnormal codes are their mantissa · 2^-17.
+  static Type load(SourceE5m2fnuz, const uint8_t* x) {
+    const __m256i v = _mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(x)));
+    const __m256i magnitude = _mm256_and_si256(v, _mm256_set1_epi32(0x7f));
+    const __m256i normal = _mm256_add_epi32(_mm256_slli_epi32(magnitude, 21), _mm256_set1_epi32(111 << 23));
+    const Type small = _mm256_mul_ps(_mm256_cvtepi32_ps(magnitude), _mm256_set1_ps(0x1p-17f));
+    const Type value = _mm256_blendv_ps(_mm256_castsi256_ps(normal), small, _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(4), magnitude)));
+    const Type with_sign = _mm256_or_ps(value, _mm256_castsi256_ps(_mm256_and_si256(v, _mm256_set1_epi32(static_cast<int>(0x80000000u)))));
+    const __m256i nan = _mm256_cmpeq_epi32(v, _mm256_set1_epi32(-128));
+    return _mm256_blendv_ps(with_sign, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000)), _mm256_castsi256_ps(nan));
+  }
+  /// Twice the value of each of the sixteen codes, looked up. -0 is the one that the table cannot say: its sign is that of the code.
+  static Type load(SourceE2m1, const uint8_t* x) {
+    const __m128i v = _mm_loadl_epi64(reinterpret_cast<const __m128i*>(x));
+    const __m128i twice = _mm_shuffle_epi8(_mm_setr_epi8(0, 1, 2, 3, 4, 6, 8, 12, 0, 1, 2, 3, 4, 6, 8, 12), v);
+    const Type magnitude = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(twice)), _mm256_set1_ps(0.5f));
+    return _mm256_or_ps(magnitude, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_and_si256(_mm256_cvtepu8_epi32(v), _mm256_set1_epi32(8)), 28)));
+  }
   /// The first n elements, then zeros; reads no others.
   static Type load(SourceF32, const float* x, int n) { return _mm256_maskload_ps(x, first(n)); }
   template <class S>

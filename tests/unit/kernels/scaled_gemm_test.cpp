@@ -3,6 +3,7 @@
 #include "base/kokkos.hpp"
 #include "kernels/detail/element_gemm.hpp"
 #include "kernels/detail/gemm_problem.hpp"
+#include "numerics/formats.hpp"
 #include "support/gemm_case.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -130,16 +131,25 @@ TEST_CASE("int8 sums stay exact up to the longest contracted axis and are refuse
                     ContainsSubstring("131072 long; more than 131071 could overflow"));
 }
 
-TEST_CASE("every fp8 code is decoded exactly by every ISA") {
+TEST_CASE("every code of fp8 and fp4 is decoded exactly by every ISA") {
   Arena workspace("scaled gemm test");
-  const DType type = GENERATE(DType::e4m3fn, DType::e5m2);
+  const DType type = GENERATE(DType::e4m3fn, DType::e5m2, DType::e4m3fnuz, DType::e5m2fnuz, DType::e2m1);
+  const auto decoded = [&](uint8_t code) {
+    switch (type) {
+      case DType::e4m3fn: return E4M3fn::decode(code);
+      case DType::e5m2: return E5M2::decode(code);
+      case DType::e4m3fnuz: return E4M3fnuz::decode(code);
+      case DType::e5m2fnuz: return E5M2fnuz::decode(code);
+      default: return E2M1::decode(code);
+    }
+  };
   const Stored one(DType::f32, {1, 1}, Values{1.0});
   for (const bool trans : {false, true})
     for (const Isa isa : isas_here()) {
       const IsaScope scope(isa);
       CAPTURE(name_of(type), name_of(isa), trans);
       std::vector<uint8_t> codes(256);
-      for (std::size_t i = 0; i < 256; ++i) codes[i] = traps(type, i) ? uint8_t{0} : static_cast<uint8_t>(i);
+      for (std::size_t i = 0; i < 256; ++i) codes[i] = traps(type, i) ? uint8_t{0} : static_cast<uint8_t>(type == DType::e2m1 ? i % 16 : i);
       const Codes memory(DType::i8, {256, 1}, Values(256, 0.0));
       Kokkos::deep_copy(Kokkos::View<uint8_t*, MemSpace, Kokkos::MemoryUnmanaged>(static_cast<uint8_t*>(memory.view().data), 256),
                         Kokkos::View<uint8_t*, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(codes.data(), 256));
@@ -149,7 +159,7 @@ TEST_CASE("every fp8 code is decoded exactly by every ISA") {
       scaled_gemm(Exec{}, {one, false, {}, nullptr}, {view, !trans, {}, nullptr}, right, Write::overwrite, workspace);
       Kokkos::fence();
       for (std::size_t i = 0; i < 256; ++i) {
-        const float want = type == DType::e4m3fn ? E4M3fn::decode(codes[i]) : E5M2::decode(codes[i]);
+        const float want = decoded(codes[i]);
         for (const double got : {left.get()[i], right.get()[i]}) {
           INFO("code " << i << ": got " << got << ", expected " << want);
           REQUIRE((got == want || (std::isnan(got) && std::isnan(want))));

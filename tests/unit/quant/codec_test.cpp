@@ -10,6 +10,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <map>
+#include <set>
 
 using namespace kvant;
 using namespace kvant::quant;
@@ -17,6 +18,7 @@ using Catch::Matchers::ContainsSubstring;
 using kvant::test::DeviceBuffer;
 
 TEST_CASE("every qtype has its codec", "[quant]") {
+  const std::set<DType> read = {DType::i8, DType::e4m3fn, DType::e5m2, DType::e4m3fnuz, DType::e5m2fnuz, DType::e2m1};
   CHECK(builtin_codec("bf16") == nullptr);
   CHECK(builtin_codec("") == nullptr);
   for (const std::string_view name : builtin_qtypes()) {
@@ -28,8 +30,7 @@ TEST_CASE("every qtype has its codec", "[quant]") {
     CHECK(codec->integer() == integer);
     if (integer) CHECK(codec->code_bits() == std::stoi(std::string(name.substr(name.find("int") + 3))));
     if (!name.starts_with("mx") && !name.starts_with("nv") && !integer) CHECK(name_of(codec->storage()) == name);
-    CHECK(codec->readable_by_gemm() ==
-          (codec->storage() == DType::i8 || codec->storage() == DType::e4m3fn || codec->storage() == DType::e5m2));
+    CHECK(codec->readable_by_gemm() == read.contains(codec->storage()));
   }
   CHECK(builtin_codec("int8")->bound(true) == 127.5f);
   CHECK(builtin_codec("int8")->bound(false) == 127.0f);
