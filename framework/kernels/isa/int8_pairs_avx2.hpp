@@ -151,7 +151,7 @@ void multiply(const Int8Tile& t) {
   const int64_t depth = pair_depth(t.k), width = sizeof(typename Element::Stored);
   for (int64_t j = 0; j < t.n; j += panel_columns) {
     const int8_t* panel = t.b + j * depth * width;
-    NextPanel next(panel, t.n - j > panel_columns ? panel_columns * depth * width : 0, (t.m + panel_rows - 1) / panel_rows);
+    NextPanel next(t, panel, t.n - j > panel_columns ? panel_columns * depth * width : 0, (t.m + panel_rows - 1) / panel_rows);
     for (int64_t i = 0; i < t.m; i += panel_rows, next.fetch_part())
       rows_left<Element, panel_rows>(t.m - i, t, static_cast<const int16_t*>(t.a) + i * depth, panel, i, j);
   }

@@ -73,6 +73,9 @@ void in_blocks(const Int8Tile& t, int64_t i, int64_t j, const Multiply& multiply
   Int8Part part{t.k,   t.sums + j,          t.row_scale + i * t.row_stride, t.row_stride, t.column_scale + j * t.column_stride, t.column_stride,
                 t.c + i * t.ldc + j, t.ldc, t.n - j,                        t.add};
   if (t.blocks == 1) return multiply(part, 0);
+  // c may come from far: asked for now, it is there at the end.
+  for (int x = 0; x < Rows; ++x)
+    for (int64_t y = 0; y < Columns; y += 16) __builtin_prefetch(part.c + x * t.ldc + y);
   alignas(64) float sum[Rows * Columns];
   part.c = sum;
   part.ldc = Columns;

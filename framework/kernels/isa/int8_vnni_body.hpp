@@ -190,7 +190,7 @@ void vnni_panel(const Int8Tile& t, const int8_t* b, int64_t j) {
   if constexpr (Vectors > 1)
     if (t.n - j <= (Vectors - 1) * V::width) return vnni_panel<V, Vectors - 1>(t, b, j);
   const int64_t depth = (t.k + 3) / 4 * 4;
-  NextPanel next(b, t.n - j > Vectors * V::width ? Vectors * V::width * depth : 0, (t.m + V::rows - 1) / V::rows);
+  NextPanel next(t, b, t.n - j > Vectors * V::width ? Vectors * V::width * depth : 0, (t.m + V::rows - 1) / V::rows);
   for (int64_t i = 0; i < t.m; i += V::rows, next.fetch_part())
     vnni_rows_left<V, V::rows, Vectors>(t.m - i, t, static_cast<const uint8_t*>(t.a) + i / vnni_rows * vnni_rows * depth + i % vnni_rows * 4, b, i, j);
 }
