@@ -56,7 +56,7 @@ __m128i load_bytes_8(const int8_t* x, int64_t n) {
 }
 
 /// Four bytes as one integer.
-int32_t load_four(const void* x) {
+[[maybe_unused]] int32_t load_four(const void* x) {
   int32_t four;
   __builtin_memcpy(&four, x, sizeof(four));
   return four;
