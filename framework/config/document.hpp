@@ -195,6 +195,9 @@ class Document {
   /// The same for all but the sections below `path`, whose readers come later (plugins, which need a device first).
   void finish_outside(const std::string& path);
 
+  /// The outermost file.
+  const std::string& name() const;
+
   /// Every key that was taken so far, in the order of taking.
   const std::vector<KeyRecord>& keys() const;
 

@@ -68,8 +68,11 @@ class IntmpEntry {
     const std::string weight = type("w_bits"), act = type("a_bits");
     if (weight.empty() && !act.empty())
       refuse("{}: the entry \"{}\" quantizes activations alone (w_bits is null), which is not offered.", s_.quant_cfg_path, pattern_);
+    for (const auto& [field, read] : {std::pair("w_scale", !weight.empty()), std::pair("a_scale", !act.empty()), std::pair("tile_size", !weight.empty())})
+      if (!read && entry_.contains(field) && !entry_.at(field).is_null() && number(field, 1) != (std::string_view(field) == "tile_size" ? -1 : 1))
+        refuse("{}: {} of the entry \"{}\" would be ignored: the entry gives no {}.", s_.quant_cfg_path, field, pattern_, field[0] == 'a' ? "a_bits" : "w_bits");
     Rule rule = typed(s_, {"dot_general"}, weight, act);
-    rule.module_path = pattern_;
+    rule.module_path = pattern_ == "__default__" ? layers_path : pattern_;
     rule.weight_calibration = calibration("w_scale");
     rule.act_calibration = calibration("a_scale");
     const double tile = number("tile_size", -1);
@@ -111,7 +114,15 @@ class IntmpEntry {
 std::vector<Rule> intmp(const QuantSettings& s) {
   std::ifstream in(s.quant_cfg_path, std::ios::binary);
   if (!in) refuse("{}: the file {} cannot be read.", s.place("quant_cfg_path"), s.quant_cfg_path);
-  const ordered_json file = ordered_json::parse(in, nullptr, false);
+  std::vector<std::string> keys;
+  const auto note_key = [&](int depth, ordered_json::parse_event_t event, ordered_json& parsed) {
+    if (event != ordered_json::parse_event_t::key || depth != 1) return true;
+    if (std::ranges::find(keys, parsed.get<std::string>()) != keys.end())
+      refuse("{}: {} has two entries \"{}\"; the second would replace the first.", s.place("quant_cfg_path"), s.quant_cfg_path, parsed.get<std::string>());
+    keys.push_back(parsed.get<std::string>());
+    return true;
+  };
+  const ordered_json file = ordered_json::parse(in, note_key, false);
   if (file.is_discarded() || !file.is_object())
     refuse("{}: {} is no JSON object of entries by module.", s.place("quant_cfg_path"), s.quant_cfg_path);
   std::vector<Rule> rules;
@@ -121,7 +132,7 @@ std::vector<Rule> intmp(const QuantSettings& s) {
     rules.front().optional = false;
   }
   if (file.contains("__default__")) {
-    const std::string pattern = layers_path;
+    const std::string pattern = "__default__";
     rules.push_back(IntmpEntry(s, pattern, file.at("__default__")).rule());
   }
   rules.push_back(plain_rule(s, ".*", {"gmm", "ragged_dot"}, "intmp covers the dense products only"));

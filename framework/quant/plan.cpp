@@ -63,6 +63,7 @@ struct Entry {
   RuleMatcher matcher;
   int matched = 0, decided = 0;            ///< sites that it fits; sites that it decided
   int attention = 0, protected_sites = 0;  ///< of those matched
+  int largest = -1;                        ///< number of a layer of what its path names
 };
 
 /// The element of a path, or the elements in a row, that come nearest to a name that matched nothing.
@@ -81,7 +82,7 @@ std::string nearest_module(const std::string& name, const SiteTable& sites) {
 }
 
 /// A rule of the user's that does nothing, or cannot do what it says, is an error.
-void refuse_idle(const Entry& entry, const SiteTable& sites) {
+void refuse_idle(const Entry& entry, const SiteTable& sites, int layers) {
   const Rule& rule = *entry.rule;
   if (rule.optional) return;
   if (entry.matched == 0 && !rule.names.empty())
@@ -90,6 +91,8 @@ void refuse_idle(const Entry& entry, const SiteTable& sites) {
   if (entry.matched == 0)
     refuse("{}: the rule \"{}\" matches no site of this model; `kvant explain` lists the sites.", rule.origin,
            rule.module_path);
+  if (const std::string missing = entry.matcher.missing_layers(entry.largest, layers); !missing.empty())
+    refuse("{}: layers = \"{}\" names {}.", rule.place("layers"), rule.layers, missing);
   if (rule.leaves_plain()) return;
   if (entry.attention == entry.matched)
     refuse("{}: the rule \"{}\" names products of two activations (attention), which are never quantized; remove it.",
@@ -109,6 +112,7 @@ class Decoder {
     for (const MatmulSite* site : sites.sites())
       if (in_layer(*site)) depth_.emplace(name(*site), static_cast<int>(depth_.size()));
   }
+  int count() const { return static_cast<int>(depth_.size()); }
   LayerPlace place(const MatmulSite& site) const {
     LayerPlace place{site.layer, -1, static_cast<int>(depth_.size())};
     if (in_layer(site)) place.depth = depth_.at(name(site));
@@ -175,6 +179,7 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
     const bool router = protects && fits(entries.front());
     for (std::size_t i = 0; i < entries.size(); ++i) {
       Entry& entry = entries[i];
+      if (entry.matcher.names(site->path, site->op_name())) entry.largest = std::max(entry.largest, site->layer);
       if (!fits(entry)) continue;
       ++entry.matched;
       entry.attention += site->kind == SiteKind::attention;
@@ -189,7 +194,7 @@ Plan Plan::resolve(const SiteTable& sites, const config::QuantSettings& settings
         misfits.push_back(fmt::format("{} [{}]", misfit, plan.rules_[static_cast<std::size_t>(decision.rule_index)].origin));
     plan.decisions_.push_back(decision);
   }
-  for (const Entry& entry : entries) refuse_idle(entry, sites);
+  for (const Entry& entry : entries) refuse_idle(entry, sites, decoder.count());
   if (settings.fp8_accumulation != "f32" && std::ranges::none_of(plan.decisions_, sums_fp8))
     refuse("{} = \"{}\" has nothing to act on: no product of this plan multiplies fp8 codes.", settings.place("fp8_accumulation"),
            settings.fp8_accumulation);
@@ -235,7 +240,7 @@ std::vector<std::string> Plan::unsupported() const {
       add(fmt::format("{}: the rule \"{}\" needs {}, for which this version has no kernels.", rule.origin, rule.module_path, type));
     for (const std::string& sentence : too_long_for_integers(*d.recipe, *d.site, tokens_)) add(sentence + ".");
     for (const std::string& what : not_offered(*d.recipe, d.site->kind == SiteKind::grouped))
-      add(fmt::format("{}: the rule \"{}\" needs {}, which this version does not compute.", rule.origin, rule.module_path, what));
+      add(fmt::format("{}: the rule \"{}\" asks for what cannot be computed: {}.", rule.origin, rule.module_path, what));
   }
   return found;
 }

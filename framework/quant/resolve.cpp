@@ -114,6 +114,9 @@ class Resolver {
 
   void delay(OperandRecipe& o, const std::optional<DelayedScaling>& delayed) const {
     if (!o.quantized() || !delayed) return;
+    if (facts_of(o.qtype).block > 0)
+      refuse("{}: {} has scales of blocks by its definition; one range for a tensor from a history (bwd_delayed_scaling) cannot be had with it.", rule_.place("bwd_qtype"),
+             o.qtype);
     o.scaling = Scaling::delayed;
     o.delayed = *delayed;
     o.granularity = Granularity::per_tensor;
@@ -256,6 +259,10 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
     refuse("{}: a share of the tokens is no tile of an expert's, whose number changes from step to step, and would be shared among experts ({}); a "
            "count such as 128 is.",
            rule.place("bwd_weight_grad_tile_size"), site.path);
+  if (r.grad_weight.calibration.zero_point && r.grad_weight.calibration.measured && per_expert && !r.grad_weight.contracted.given())
+    refuse("{}: the gradients of an expert's columns get no zero points (\"{}\", {}); \"absmax\" is the symmetric method, and bwd_weight_grad_tile_size has "
+           "zero points of tiles.",
+           rule.place(rule.drhs_calibration.empty() ? "bwd_calibration_method" : "drhs_grad_calibration_method"), r.grad_weight.calibration.text, site.path);
   resolver.delay(r.act, rule.delayed_forward);
   resolver.delay(r.weight, rule.delayed_forward);
   resolver.delay(r.grad_input, rule.delayed_backward);
@@ -278,6 +285,13 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   const bool forward = rule.forward_transform != Transform::none;
   if ((forward || rule.dgrad_transform != Transform::none) && r.weight_residual == Residual::codes) r.weight_residual = Residual::requantized;
   if ((forward || rule.wgrad_transform != Transform::none) && r.act_residual == Residual::codes) r.act_residual = Residual::requantized;
+  const auto idle = [&](Residual residual, const std::string& qtype, const char* field) {
+    if (qtype.empty() || residual == Residual::requantized) return;
+    refuse("{}: {} would be ignored: this arm of {} multiplies {}; use_original_residuals has operands that are quantized again.", rule.place(field), field,
+           site.path, residual == Residual::codes ? "the codes of the forward product" : "an operand that is plain");
+  };
+  idle(r.weight_residual, rule.weight_residual_qtype, "dlhs_residual_qtype");
+  idle(r.act_residual, rule.act_residual_qtype, "drhs_residual_qtype");
   const auto or_forward = [](const std::string& again, const std::string& forward) { return again.empty() ? forward : again; };
   if (r.weight_residual == Residual::requantized) {
     r.weight_again = resolver.operand(weight_fields, or_forward(rule.weight_residual_qtype, rule.weight_qtype), "absmax", Granularity::per_row);

@@ -3,6 +3,8 @@
 #include "base/error.hpp"
 #include "quant/python_regex.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 
@@ -109,9 +111,20 @@ RuleMatcher& RuleMatcher::operator=(RuleMatcher&&) noexcept = default;
 RuleMatcher::~RuleMatcher() = default;
 
 bool RuleMatcher::matches(std::string_view path, std::string_view op, const LayerPlace& layer) const {
+  return (compiled_->layers.all() || compiled_->layers.hold(layer)) && names(path, op);
+}
+
+std::string RuleMatcher::missing_layers(int largest, int count) const {
+  const Layers& l = compiled_->layers;
+  for (const Range& r : l.numbers)
+    if (r.last > largest) return fmt::format("layer {}, where the largest number is {}", r.last, largest);
+  const int ends = std::max(l.first, l.last);
+  return ends > count ? fmt::format("{} layers at an end of the decoder, which has {}", ends, count) : "";
+}
+
+bool RuleMatcher::names(std::string_view path, std::string_view op) const {
   const Compiled& c = *compiled_;
   if (!c.op_names.empty() && std::ranges::find(c.op_names, op) == c.op_names.end()) return false;
-  if (!c.layers.all() && !c.layers.hold(layer)) return false;
   try {
     return c.path.matches(path);
   } catch (const UsageError& error) {

@@ -72,6 +72,11 @@ class RuleMatcher {
 
   /// op: the name without its running number.
   bool matches(std::string_view path, std::string_view op, const LayerPlace& layer) const;
+  /// The same, whatever the layer.
+  bool names(std::string_view path, std::string_view op) const;
+  /// What the rule's layers name that is not there, in words, given the largest number of what it names and the decoder's layers;
+  /// empty: nothing.
+  std::string missing_layers(int largest, int count) const;
 
  private:
   struct Compiled;

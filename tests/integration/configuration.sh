@@ -76,4 +76,11 @@ expect 2 train a.toml
 shows_once "files extend one another in a circle"
 
 [[ ! -e runs ]] || fail "a refused configuration made a run folder"
+# quantization = "" of a file that is extended was not said of rules that came later; of one's own it turns them off.
+printf 'extends = "%s/configs/schemes.toml"\n[[quant.rules]]\nweight_qtype = "int8"\nact_qtype = "int8"\n' "$KVANT_ROOT" >inherited.toml
+expect 2 explain inherited.toml
+shows_once "inherited.toml:2:1: rules in section [quant] would be ignored: " 'says quantization = "", nothing is quantized'
+expect 0 explain inherited.toml --set quant.quantization=
+expect 0 explain inherited.toml --set quant.quantization=rules
+
 finish

@@ -232,10 +232,20 @@ TEST_CASE("intmp: the last entry that matches wins, mistakes in its file are nam
   broken(R"({".*": {"a_bits": 8}})", "activations alone");
   broken(R"({".*": {"w_bits": 8, "w_scale": 2}})", "above 0 and at most 1");
   broken(R"({".*": {"w_bits": 8, "tile_size": 0}})", "-1 or a count");
+  broken(R"({".*": {"w_bits": 8, "a_scale": 0.5}})", "a_scale of the entry \".*\" would be ignored: the entry gives no a_bits");
+  broken(R"({"__default__": {"w_bits": null, "tile_size": 32}})", "tile_size of the entry \"__default__\" would be ignored: the entry gives no w_bits");
+  broken(R"({".*": {"w_bits": 8}, ".*": {"w_bits": 4}})", "has two entries \".*\"");
   config::QuantSettings none = settings("intmp", true);
   none.quant_cfg_path = "/no/such.json";
   CHECK_THROWS_WITH(legacy_rules(none), ContainsSubstring("/no/such.json cannot be read"));
   CHECK_THROWS_WITH(Plan::resolve(sites.table, with(R"({"nothing": {"w_bits": 8}})")), ContainsSubstring("matches no site"));
+}
+
+TEST_CASE("a range from a history is refused for types whose blocks have scales", "[quant]") {
+  QuantSites sites;
+  config::QuantSettings s = settings("mxfp8");
+  s.bwd_delayed_scaling = true;
+  CHECK_THROWS_WITH(Plan::resolve(sites.table, s), ContainsSubstring("mxfp8 has scales of blocks by its definition"));
 }
 
 TEST_CASE("fixed-point sums are for e4m3fn by e4m3fn, and the table says where they run", "[quant]") {

@@ -248,6 +248,23 @@ TEST_CASE("types without kernels and forms that are not computed can be shown, n
   CHECK_THROWS_WITH(r.plan.bind(r.sites.table), ContainsSubstring("can be explained but not run") && ContainsSubstring("a.toml:2:"));
 }
 
+TEST_CASE("settings of a rule that nothing would read are refused with their place", "[quant]") {
+  const std::string more = "[quant.rules.additional_qt_config]\n";
+  refused(rule(int8 + "layers = \"0-99\""), "a.toml:6:10: layers = \"0-99\" names layer 99, where the largest number is");
+  refused(rule(int8 + "layers = \"last:99\""), "names 99 layers at an end of the decoder, which has");
+  refused(rule(int8 + more + "dlhs_residual_qtype = \"int4\""), "a.toml:7:23: dlhs_residual_qtype would be ignored: this arm of");
+  refused(rule(int8 + more + "drhs_residual_qtype = \"int4\""), "a.toml:7:23: drhs_residual_qtype would be ignored");
+  CHECK_NOTHROW(Resolved(rule(int8 + more + "use_original_residuals = true\ndlhs_residual_qtype = \"int8\"\ndrhs_residual_qtype = \"int8\"")));
+  refused(rule("op_names = [\"gmm\"]\n" + int8 + "bwd_calibration_method = \"minmax\"\n" + more + "use_original_residuals = true"),
+          "the gradients of an expert's columns get no zero points (\"minmax\"");
+}
+
+TEST_CASE("what is quantized again for a backward arm stands in the table", "[quant]") {
+  Resolved r(rule(int8 + "op_names = [\"dot_general\"]\nforward_transform = \"hadamard16\"\nweight_calibration_method = \"rms,3\"\n"
+                         "[quant.rules.additional_qt_config]\ndisable_gradient_clipping = true"));
+  CHECK_THAT(r.plan.table(), ContainsSubstring("w/column: int8 rms,3") && ContainsSubstring("w again for dx/row: int8 absmax, x again for dw/column: int8 absmax"));
+}
+
 TEST_CASE("the short form covers the trunk only, and the table says so", "[quant]") {
   Resolved r("[quant]\ndtype = \"int8\"\nbwd_qtype = \"int8\"\n");
   CHECK(r.at(wq_a).recipe != nullptr);
