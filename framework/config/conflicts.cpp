@@ -215,10 +215,12 @@ void check_quant(const Settings& s, Conflicts& c) {
                                    !q.drhs_grad_quantization_calibration_method.empty()),
          "[quant] bwd_delayed_scaling = true takes the gradients' ranges from a history, so their calibration methods would be "
          "ignored: leave them out");
-  c.when(!q.bwd_delayed_scaling && (q.bwd_delayed_scaling_history != d.bwd_delayed_scaling_history ||
-                                    q.bwd_delayed_scaling_margin != d.bwd_delayed_scaling_margin ||
-                                    q.bwd_delayed_scaling_init != d.bwd_delayed_scaling_init),
-         "[quant] bwd_delayed_scaling_history, _margin and _init have nothing to act on, since bwd_delayed_scaling = false");
+  const auto idle = [&](bool given, const char* key) {
+    c.when(!q.bwd_delayed_scaling && given, "[quant] {} has nothing to act on, since bwd_delayed_scaling = false", key);
+  };
+  idle(q.bwd_delayed_scaling_history != d.bwd_delayed_scaling_history, "bwd_delayed_scaling_history");
+  idle(q.bwd_delayed_scaling_margin != d.bwd_delayed_scaling_margin, "bwd_delayed_scaling_margin");
+  idle(q.bwd_delayed_scaling_init != d.bwd_delayed_scaling_init, "bwd_delayed_scaling_init");
 }
 
 void check_data(const Settings& s, Conflicts& c) {
