@@ -197,7 +197,7 @@ TEST_CASE("quantization that undoes or misses its object is named") {
           {[](Settings& s) { s.quant.quantization = "te_nvfp4_no_rht"; }, "nvfp4_train comes nearest"},
           {[](Settings& s) { s.quant.quantization = "te_fp8_delayedscaling"; }, "fp8_full or fp8_gpu comes nearest"},
           {[](Settings& s) { s.quant.quantization = "aqt_fp8"; }, "fp8_full or fp8_gpu comes nearest"},
-          {[](Settings& s) { s.quant.bwd_delayed_scaling_margin = 2; }, "have nothing to act on, since bwd_delayed_scaling = false"},
+          {[](Settings& s) { s.quant.bwd_delayed_scaling_margin = 2; }, "bwd_delayed_scaling_margin has nothing to act on, since bwd_delayed_scaling = false"},
           {[](Settings& s) {
              s.quant.bwd_delayed_scaling = true;
              s.quant.bwd_quantization_calibration_method = "fixed,1";
