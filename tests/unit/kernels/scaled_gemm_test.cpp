@@ -277,8 +277,8 @@ Values steps_of(const Values& x, std::size_t steps, std::size_t lanes, bool step
 
 TEST_CASE("int8 products in blocks are the sum of each block's exact sum with its scales, packed or not, on every ISA") {
   Arena workspace("scaled gemm test");
-  for (const int64_t m : {1, 5, 13, 65})
-    for (const int64_t n : {7, 16, 49, 97})
+  for (const int64_t m : {1, 5, 13, 33})
+    for (const int64_t n : {7, 16, 49, 65})
       for (const int64_t block : {1, 3, 4, 16, 33})
         for (const int64_t blocks : {2, 5}) {
           const int64_t k = block * blocks;
@@ -319,23 +319,23 @@ TEST_CASE("scales of blocks go into the values of other codes, the same bits on 
   Arena workspace("scaled gemm test");
   const DType type_a = GENERATE(DType::e4m3fn, DType::i8, DType::f32), type_b = GENERATE(DType::e4m3fn, DType::e5m2);
   const bool trans_a = GENERATE(false, true), trans_b = GENERATE(false, true), whole_a = GENERATE(false, true);
-  const int64_t block = GENERATE(8, 20, 100, 300), m = 53, n = 167, k = 600;  // a packed block of 256 ends within scales, and they within it
+  const int64_t block = GENERATE(8, 20, 100, 300), m = 19, n = 71, k = 600;  // a packed block of 256 ends within scales, and they within it
   CAPTURE(name_of(type_a), name_of(type_b), trans_a, trans_b, whole_a, block);
   const auto blocks = static_cast<std::size_t>(k / block), step = static_cast<std::size_t>(block);
-  const Codes a(type_a, trans_a ? Shape{k, m} : Shape{m, k}, random_integers(53 * 600, 1, 7), 3);
-  const Codes b(type_b, trans_b ? Shape{n, k} : Shape{k, n}, random_integers(600 * 167, 2, 7), 1);
-  const BlockScales sa(whole_a, blocks, 53, 3), sb(false, blocks, 167, 4);
+  const Codes a(type_a, trans_a ? Shape{k, m} : Shape{m, k}, random_integers(19 * 600, 1, 7), 3);
+  const Codes b(type_b, trans_b ? Shape{n, k} : Shape{k, n}, random_integers(600 * 71, 2, 7), 1);
+  const BlockScales sa(whole_a, blocks, 19, 3), sb(false, blocks, 71, 4);
   // Independent: the products of rounded values in double. Sums in f32 of 600 terms are off by at most 600 half units of the sum of magnitudes.
-  Values want(53 * 167, 0.0), magnitude(53 * 167, 0.0);
+  Values want(19 * 71, 0.0), magnitude(19 * 71, 0.0);
   for (std::size_t q = 0; q < blocks; ++q) {
-    Values x = steps_of(a.values(), 600, 53, trans_a, q * step, step), y = steps_of(b.values(), 600, 167, !trans_b, q * step, step);
-    const Values rows = sa.of(q, 53), columns = sb.of(q, 167);
-    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(x[i]) * scale(rows, trans_a ? i % 53 : i / step);
-    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(y[i]) * scale(columns, trans_b ? i / step : i % 167);
-    const Values part = reference::gemm({53, 167, step, trans_a, trans_b}, x, y);
+    Values x = steps_of(a.values(), 600, 19, trans_a, q * step, step), y = steps_of(b.values(), 600, 71, !trans_b, q * step, step);
+    const Values rows = sa.of(q, 19), columns = sb.of(q, 71);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(x[i]) * scale(rows, trans_a ? i % 19 : i / step);
+    for (std::size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(y[i]) * scale(columns, trans_b ? i / step : i % 71);
+    const Values part = reference::gemm({19, 71, step, trans_a, trans_b}, x, y);
     for (double& v : x) v = std::fabs(v);
     for (double& v : y) v = std::fabs(v);
-    const Values size = reference::gemm({53, 167, step, trans_a, trans_b}, x, y);
+    const Values size = reference::gemm({19, 71, step, trans_a, trans_b}, x, y);
     for (std::size_t i = 0; i < want.size(); ++i) want[i] += part[i], magnitude[i] += size[i];
   }
   detail::GemmProblem p;
@@ -349,7 +349,9 @@ TEST_CASE("scales of blocks go into the values of other codes, the same bits on 
   detail::element_gemm(Exec{}, p);
   Kokkos::fence();
   const Values portable = twin.get();
-  for (std::size_t i = 0; i < want.size(); ++i) REQUIRE(std::fabs(portable[i] - want[i]) <= magnitude[i] * 600 * 0x1p-24);
+  std::size_t beyond = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) beyond += !(std::fabs(portable[i] - want[i]) <= magnitude[i] * 600 * 0x1p-24);
+  REQUIRE(beyond == 0);
   for (const Isa isa : isas_here()) {
     const IsaScope scope(isa);
     INFO("ISA " << name_of(isa));
