@@ -98,8 +98,6 @@ void Document::finish_outside(const std::string& path) {
   if (!problems.empty()) throw UsageError(problems);
 }
 
-const std::string& Document::name() const { return state_->name; }
-
 const std::vector<KeyRecord>& Document::keys() const { return state_->keys; }
 
 std::string Document::resolved() const {

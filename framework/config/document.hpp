@@ -28,6 +28,7 @@ struct Place {
   std::string file;
   int line = 0;
   int column = 0;
+  int layer = 0;  ///< 0: the outermost file, 1: the file that it extends, …; -1: an override. Smaller numbers lie over larger ones
 };
 /// "run.toml:3:5", or "--set run.steps=x".
 std::string to_string(const Place& place);
@@ -194,9 +195,6 @@ class Document {
   void finish();
   /// The same for all but the sections below `path`, whose readers come later (plugins, which need a device first).
   void finish_outside(const std::string& path);
-
-  /// The outermost file.
-  const std::string& name() const;
 
   /// Every key that was taken so far, in the order of taking.
   const std::vector<KeyRecord>& keys() const;

@@ -53,18 +53,17 @@ void refuse_idle_keys(const Document& document, Section& section, const QuantSet
   }
 }
 
-/// quantization = "" that a file says which this one extends was not said of rules that came later.
-void refuse_inherited_none(const Document& document, Section& section, const QuantSettings& s) {
+/// quantization = "" that an inner layer says (a file that is extended, or any file where rules are an override) was not said of
+/// rules that came later.
+void refuse_inherited_none(Section& section, const QuantSettings& s) {
   if (!section.has("quantization") || !s.quantization.empty()) return;
   const Place none = section.place_of("quantization");
-  const bool from_below = none.line > 0 && none.file != document.name();
-  const auto said_here = [&](const Place& place) { return place.line == 0 || place.file == document.name(); };
-  const bool rules = std::ranges::any_of(s.rules, [&](const RuleSettings& r) { return r.places.contains("") && said_here(r.places.at("")); });
-  const bool short_form = !s.dtype.empty() && said_here(section.place_of("dtype"));
-  if (from_below && (rules || short_form))
-    section.refuse(rules ? "rules" : "dtype", fmt::format("{} in section [quant] would be ignored: {} says quantization = \"\", nothing is quantized; say quantization = "
-                                                          "\"rules\" beside them",
-                                                          rules ? "rules" : "dtype and patterns", to_string(none)));
+  const auto later = [&](const Place& place) { return place.layer < none.layer; };
+  const bool rules = std::ranges::any_of(s.rules, [&](const RuleSettings& r) { return later(r.places.at("")); });
+  if (!rules && (s.dtype.empty() || !later(section.place_of("dtype")))) return;
+  section.refuse(rules ? "rules" : "dtype", fmt::format("{} in section [quant] would be ignored: {} says quantization = \"\", nothing is quantized; say quantization = "
+                                                        "\"rules\" beside them",
+                                                        rules ? "rules" : "dtype and patterns", to_string(none)));
 }
 
 void read_flags(Section& section, QuantSettings& s) {
@@ -184,7 +183,7 @@ QuantSettings read_quant(Document& document) {
     section.settle(name, "\"rules\"");
   }
   for (const std::string& key : section.given()) s.places.emplace(key, section.place_of(key));
-  refuse_inherited_none(document, section, s);
+  refuse_inherited_none(section, s);
   refuse_idle_keys(document, section, s);
   if (s.quantization == "rules" && s.rules.empty() && s.dtype.empty())
     section.refuse("quantization", "quantization = \"rules\" in section [quant] needs at least one [[quant.rules]], or dtype");

@@ -65,10 +65,10 @@ std::string brief(const Recipe& r, bool grouped) {
     open = type;
     text += fmt::format("{}/{}", name, shares_of(*operand));
   }
-  const auto again = [](Residual residual, const OperandRecipe& o, const char* name) {
-    return residual == Residual::requantized ? fmt::format(", {} again for {}/{}{}", name[0] == 'w' ? "w" : "x", name[0] == 'w' ? "dx" : "dw", shares_of(o), type_of(o)) : "";
+  const auto again = [](Residual residual, const OperandRecipe& o, const char* operand_and_arm) {
+    return residual == Residual::requantized ? fmt::format(", {}/{}{}", operand_and_arm, shares_of(o), type_of(o)) : "";
   };
-  return text + open + again(r.weight_residual, r.weight_again, "w") + again(r.act_residual, r.act_again, "x") + arms_of(r, grouped);
+  return text + open + again(r.weight_residual, r.weight_again, "w again for dx") + again(r.act_residual, r.act_again, "x again for dw") + arms_of(r, grouped);
 }
 
 /// Sites that differ in the layer alone are one line.

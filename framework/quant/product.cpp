@@ -114,11 +114,7 @@ void multiply(StepContext& ctx, Product product, const Side& left, const Side& r
   if (product == Product::integer_blocks && left.matrix().numel() == 0) product = Product::values;  // nothing to divide into blocks
   const bool values = product == Product::values;
   if (product == Product::integer_blocks || (values && takes_blocks(left, right, offsets))) return multiply_blocks(ctx, left, right, offsets, c, mode);
-  // Scales [G, n] of an expert's columns, whose rows are the sum, wait behind it in any case.
-  const auto by_expert = [](const Side& side) { return side.recipe != nullptr && side.quantized.scale.shape.rank == 2; };
-  const auto operand = [&](const Side& side, bool trans) {
-    return values && !by_expert(side) ? as_values(ctx, side, trans) : with_scale_behind(ctx, side, trans);
-  };
+  const auto operand = [&](const Side& side, bool trans) { return values ? as_values(ctx, side, trans) : with_scale_behind(ctx, side, trans); };
   ScaledOperand a = operand(left, left.contracted == 0);
   const ScaledOperand b = operand(right, right.contracted == 1);
   // Integer products and those with a plain side are not what the setting is about.

@@ -252,6 +252,10 @@ Recipe resolve_recipe(const Rule& rule, const MatmulSite& site, const Scheme* sc
   if (facts_of(rule.act_qtype).weights_only && compat.empty())  // the reference multiplies its values
     refuse("{}: {} is a type of weights alone.", rule.place("act_qtype"), rule.act_qtype);
   resolver.tiles(act_fields, r.act, on_axis(rule.act_tile, 1, true), site.k, on_axis(rule.act_tile, 0, false), 0);
+  if (site.kind == SiteKind::grouped && r.act.quantized() && r.act.other.given())
+    refuse("{}: tiles along the tokens of an activation would span the rows of several experts ({}), which would share scales; a rule of its own with "
+           "tile_size = N has tiles of the contracted axis alone.",
+           rule.place("tile_size"), site.path);
   resolver.tiles(weight_fields, r.weight, on_axis(rule.weight_tile, 0, true), site.k, on_axis(rule.weight_tile, 1, false), site.n);
   resolver.tiles(dgrad_fields, r.grad_input, rule.dgrad_tile, site.n);
   resolver.tiles(wgrad_fields, r.grad_weight, rule.wgrad_tile, 0);

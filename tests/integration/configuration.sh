@@ -81,6 +81,11 @@ printf 'extends = "%s/configs/schemes.toml"\n[[quant.rules]]\nweight_qtype = "in
 expect 2 explain inherited.toml
 shows_once "inherited.toml:2:1: rules in section [quant] would be ignored: " 'says quantization = "", nothing is quantized'
 expect 0 explain inherited.toml --set quant.quantization=
+printf 'extends = "inherited.toml"\n' >outermost.toml
+expect 2 explain outermost.toml
+shows_once "inherited.toml:2:1: rules in section [quant] would be ignored: "
+printf 'extends = "inherited.toml"\n[quant]\nquantization = ""\n' >off.toml
+expect 0 explain off.toml
 expect 0 explain inherited.toml --set quant.quantization=rules
 
 finish

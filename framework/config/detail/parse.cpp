@@ -90,9 +90,16 @@ std::string identity_of(const std::string& name) {
   return error ? name : canonical.string();
 }
 
+void set_layer(Node& node, int layer) {
+  node.place.layer = node.key_place.layer = layer;
+  for (Node& item : node.items) set_layer(item, layer);
+  for (auto& [name, value] : node.entries) set_layer(value, layer);
+}
+
 /// `chain`: canonical names of the files that are being read, outermost first.
 Node layer(const std::string& text, const std::string& name, std::vector<std::string>& chain) {
   Node top = parse_text(text, name);
+  set_layer(top, static_cast<int>(chain.size()) - 1);
   const Node* extends = top.find("extends");
   if (extends == nullptr) return top;
   if (extends->kind != Kind::string)
@@ -219,7 +226,7 @@ Node parse_text_with_layers(const std::string& text, const std::string& name) {
 Node parse_file_with_layers(const std::string& file) { return parse_text_with_layers(slurp(file, nullptr), file); }
 
 Node parse_override(const std::string& text) {
-  const Place place{"--set " + text, 0, 0};
+  const Place place{"--set " + text, 0, 0, -1};
   const size_t equals = text.find('=');
   if (equals == std::string::npos || equals == 0)
     refuse("{}: an override is written section.key=value", to_string(place));

@@ -6,6 +6,7 @@
 #include "kernels/isa/int8_next_panel.hpp"
 #include "kernels/isa/int8_store_avx2.hpp"
 #include "kernels/isa/int8_tile.hpp"
+#include "kernels/isa/transpose_8x8.hpp"
 
 namespace {
 
@@ -50,27 +51,14 @@ void store_pairs(void* to, __m256i pairs) {
 template <class Element, int Lanes>
 void pack_together(const int8_t* from, int64_t ld, int64_t lanes, int64_t k, int64_t panel, int16_t* to) {
   for (int64_t p = 0; p < k; p += 16) {
-    __m256i r[8], t[8];
+    __m256i r[8];
 #pragma GCC unroll 8
     for (int x = 0; x < 8; ++x) r[x] = x < Lanes && x < lanes ? Element::widen(load_bytes_16(from + x * ld + p, k - p)) : _mm256_setzero_si256();
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i += 2) {
-      t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-      t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < 8; i += 4) {
-      r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-      r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-      r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-      r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-    }
+    transpose_8x8(r);
 #pragma GCC unroll 8
     for (int x = 0; x < 8; ++x) {
       if (p + 2 * x >= k) break;
-      const __m256i low = r[x % 4], high = r[4 + x % 4];  // an immediate must be one without optimisation too
-      const __m256i pairs = x < 4 ? _mm256_permute2x128_si256(low, high, 0x20) : _mm256_permute2x128_si256(low, high, 0x31);
-      store_pairs<Lanes>(to + (p / 2 + x) * 2 * panel, pairs);
+      store_pairs<Lanes>(to + (p / 2 + x) * 2 * panel, r[x]);
     }
   }
 }

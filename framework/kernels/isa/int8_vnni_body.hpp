@@ -7,6 +7,7 @@
 
 #include "kernels/isa/int8_next_panel.hpp"
 #include "kernels/isa/int8_tile.hpp"
+#include "kernels/isa/transpose_8x8.hpp"
 
 #include <immintrin.h>
 
@@ -15,30 +16,6 @@ namespace {
 using namespace kvant::isa;
 
 constexpr int vnni_rows = 8;  // of a panel of the left operand
-
-/// 8 x 8 matrix of 32-bit elements, transposed.
-void transpose_8x8(__m256i (&r)[8]) {
-  __m256i t[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 2) {
-    t[i] = _mm256_unpacklo_epi32(r[i], r[i + 1]);
-    t[i + 1] = _mm256_unpackhi_epi32(r[i], r[i + 1]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; i += 4) {
-    r[i] = _mm256_unpacklo_epi64(t[i], t[i + 2]);
-    r[i + 1] = _mm256_unpackhi_epi64(t[i], t[i + 2]);
-    r[i + 2] = _mm256_unpacklo_epi64(t[i + 1], t[i + 3]);
-    r[i + 3] = _mm256_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-#pragma GCC unroll 8
-  for (int c = 0; c < 4; ++c) {
-    t[c] = _mm256_permute2x128_si256(r[c], r[4 + c], 0x20);
-    t[4 + c] = _mm256_permute2x128_si256(r[c], r[4 + c], 0x31);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) r[i] = t[i];
-}
 
 /// The first n bytes (n may be below 0 or above the width), then zeros; reads no others.
 __m256i load_bytes_32(const int8_t* x, int64_t n) {

@@ -90,7 +90,7 @@ TEST_CASE("tiles, residuals and static ranges as Qwix has them", "[quant]") {
   CHECK(tiled.recipe(wq_a).weight.contracted == Tile{32, 0});
   CHECK(tiled.recipe(wq_a).act.contracted == Tile{32, 0});
   CHECK(tiled.recipe(wq_a).weight_residual == Residual::original);
-  Resolved blocks(rule(int8 + "tile_size = { 0 = 16, 1 = 0.5 }"));
+  Resolved blocks(rule("op_names = [\"dot_general\"]\n" + int8 + "tile_size = { 0 = 16, 1 = 0.5 }"));
   CHECK(blocks.recipe(wq_a).weight.contracted == Tile{16, 0});  // inputs are axis 0 of a weight …
   CHECK(blocks.recipe(wq_a).weight.other == Tile{32, 0});
   CHECK(blocks.recipe(wq_a).act.contracted == Tile{32, 0});  // … and axis 1 of an activation
@@ -255,6 +255,7 @@ TEST_CASE("settings of a rule that nothing would read are refused with their pla
   refused(rule(int8 + more + "dlhs_residual_qtype = \"int4\""), "a.toml:7:23: dlhs_residual_qtype would be ignored: this arm of");
   refused(rule(int8 + more + "drhs_residual_qtype = \"int4\""), "a.toml:7:23: drhs_residual_qtype would be ignored");
   CHECK_NOTHROW(Resolved(rule(int8 + more + "use_original_residuals = true\ndlhs_residual_qtype = \"int8\"\ndrhs_residual_qtype = \"int8\"")));
+  refused(rule("op_names = [\"gmm\"]\n" + int8 + "tile_size = { 0 = 32, 1 = 32 }"), "tiles along the tokens of an activation would span the rows of several experts");
   refused(rule("op_names = [\"gmm\"]\n" + int8 + "bwd_calibration_method = \"minmax\"\n" + more + "use_original_residuals = true"),
           "the gradients of an expert's columns get no zero points (\"minmax\"");
 }
